@@ -1,0 +1,1 @@
+"""A stand-in Google Cloud with real Kubernetes API servers, on this machine alone."""

@@ -1,0 +1,1 @@
+"""What stands behind a GKE cluster: control plane, Autopilot, nodes and GPU Pods."""
