@@ -1,0 +1,1 @@
+"""The four Pulumi components of an environment; every cloud resource is declared in here."""

@@ -1,0 +1,47 @@
+"""Hands the stack's config to `gpudirect.settings`, as Pulumi gives it.
+
+Owns nothing but the translation: which keys there are and which are secret. Every rule and every
+message about a value lives in `gpudirect.settings`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+from pulumi.runtime import config as runtime_config
+
+from gpudirect.settings import Settings, SettingsError, load_settings
+
+_GCP_KEYS = ("project", "region", "zone", "universeDomain")
+
+
+def read_settings(environ: Mapping[str, str]) -> Settings:
+    """Return the checked settings of the selected stack.
+
+    Raises:
+        pulumi.RunError: one message with every problem. No resource has been registered by then,
+            so a wrong config never leaves half an environment.
+    """
+    # A language host hands the config over by a call or by the environment.
+    config = {**runtime_config.get_config_env(), **runtime_config.CONFIG.get()}
+    project = pulumi.get_project()
+    values: dict[str, Any] = {
+        key.removeprefix(f"{project}:"): value
+        for key, value in config.items()
+        if key.startswith(f"{project}:")
+    }
+    try:
+        return load_settings(
+            stack_name=pulumi.get_stack(),
+            values=values,
+            gcp={key: config[f"gcp:{key}"] for key in _GCP_KEYS if f"gcp:{key}" in config},
+            environ=environ,
+            secret_keys=frozenset(
+                key.removeprefix(f"{project}:")
+                for key in config
+                if runtime_config.is_config_secret(key)
+                or key in runtime_config.get_config_secret_keys_env()
+            ),
+        )
+    except SettingsError as error:
+        raise pulumi.RunError(str(error)) from None
