@@ -1,0 +1,244 @@
+"""Reading of Pod templates as users write them: empty keys, numbers as text, init containers.
+
+Owns the views on a template that rules and rendering share, the collection of findings under a
+path, and the check that a template has the shape that Kubernetes gives it. Judges no values.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from gpudirect.workload_findings import ManifestFinding, Severity
+
+GPU_RESOURCE = "nvidia.com/gpu"
+_SUFFIXES = {"": Decimal(1), "m": Decimal("0.001"), "k": Decimal(1000)}
+_CONTAINER_LISTS = ("initContainers", "containers")
+
+
+class Report:
+    """Collects findings about one template.
+
+    Args:
+        base: Path of the template inside its document; empty for the document itself.
+    """
+
+    def __init__(self, base: str = "") -> None:
+        self._base = base
+        self.findings: list[ManifestFinding] = []
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether the template is refused."""
+        return any(finding.severity == "error" for finding in self.findings)
+
+    def error(self, path: str, value: object, message: str, fix: str) -> None:
+        """Add a reason to refuse the template."""
+        self._add("error", path, value, message, fix)
+
+    def warning(self, path: str, value: object, message: str, fix: str) -> None:
+        """Add something that the user should know."""
+        self._add("warning", path, value, message, fix)
+
+    def _add(self, severity: Severity, path: str, value: object, message: str, fix: str) -> None:
+        finding = ManifestFinding(
+            severity=severity,
+            path=f"{self._base}.{path}" if self._base else path,
+            value="" if value is None else str(value),
+            message=message,
+            fix=fix,
+        )
+        if finding not in self.findings:
+            self.findings.append(finding)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerView:
+    """A container and where it stands.
+
+    Attributes:
+        section: `containers` or `initContainers`.
+        index: Place in that list.
+        container: The container itself.
+    """
+
+    section: str
+    index: int
+    container: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The container's name."""
+        return str(self.container.get("name", ""))
+
+    @property
+    def path(self) -> str:
+        """Where it stands in the template."""
+        return f"spec.{self.section}[{self.index}]"
+
+    @property
+    def runs_beside(self) -> bool:
+        """Whether it runs beside the others for the Pod's whole life (native sidecars do)."""
+        return self.section == "containers" or self.container.get("restartPolicy") == "Always"
+
+
+def containers_of(spec: Mapping[str, Any]) -> Iterator[ContainerView]:
+    """Yield every container in the order in which they start."""
+    for section in _CONTAINER_LISTS:
+        for index, container in enumerate(items(spec, section)):
+            yield ContainerView(section, index, container)
+
+
+def items(mapping: Mapping[str, Any], key: str) -> Sequence[Any]:
+    """Return the list under a key; an absent or empty key holds none."""
+    return mapping.get(key) or ()
+
+
+def fields(mapping: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+    """Return the mapping at the end of a path of keys; absent or empty keys hold none."""
+    for key in keys:
+        mapping = mapping.get(key) or {}
+    return mapping
+
+
+def gpu_limit(container: Mapping[str, Any]) -> object | None:
+    """Return what a container asks for in GPUs, as written; None where it asks for none.
+
+    A request alone counts as asking, and so does text that is no number: both are mistakes.
+    """
+    resources = fields(container, "resources")
+    for section in ("limits", "requests"):
+        written: object | None = fields(resources, section).get(GPU_RESOURCE)
+        if written is not None and quantity(written) != 0:
+            return written
+    return None
+
+
+def gpu_containers(spec: Mapping[str, Any]) -> list[ContainerView]:
+    """Return the containers with GPUs, wherever they stand."""
+    return [view for view in containers_of(spec) if gpu_limit(view.container) is not None]
+
+
+def quantity(value: object) -> Decimal | None:
+    """Read a count as Kubernetes does; None for what is no count.
+
+    GPUs are whole numbers, so the suffixes of sizes do not matter here.
+    """
+    text = str(value).strip() if value is not None else ""
+    digits = text.rstrip("mk")
+    factor = _SUFFIXES.get(text[len(digits) :])
+    try:
+        return Decimal(digits) * factor if factor is not None else None
+    except InvalidOperation:
+        return None
+
+
+def normal_path(path: object) -> str:
+    """Return a mount path without a trailing slash or doubled ones."""
+    return posixpath.normpath(str(path))
+
+
+def mounts_by_path(container: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return a container's mounts by their path."""
+    return {normal_path(m.get("mountPath")): m for m in items(container, "volumeMounts")}
+
+
+def host_path_of(volume: Mapping[str, Any]) -> str | None:
+    """Return the node's folder that a volume shows, or None for another kind of volume."""
+    path = fields(volume, "hostPath").get("path")
+    return None if path is None else normal_path(path)
+
+
+def check_shape(template: Mapping[str, Any], report: Report) -> bool:
+    """Report every field that is not of the type Kubernetes gives it.
+
+    Returns:
+        Whether the template can be worked on at all.
+    """
+    _check(template, _TEMPLATE, "", report)
+    return not report.has_errors
+
+
+# A mapping describes the fields that this project touches, a list holds the shape of its items, a
+# type stands for itself. Whatever is not named may be anything; null counts as absent.
+_MOUNT = {"name!": str, "mountPath!": str}
+_CONTAINER = {
+    "name!": str,
+    "image": str,
+    "env": [{"name!": str, "value": str, "valueFrom": {}}],
+    "envFrom": [{}],
+    "volumeMounts": [_MOUNT],
+    "ports": [{}],
+    "resources": {"limits": {}, "requests": {}},
+    "securityContext": {"capabilities": {"add": [str]}},
+}
+_TEMPLATE = {
+    "metadata": {"annotations": {"*": str}, "labels": {"*": str}},
+    "spec!": {
+        "containers!": [_CONTAINER],
+        "initContainers": [_CONTAINER],
+        "volumes": [{"name!": str, "hostPath": {"path!": str}, "emptyDir": {}}],
+        "nodeSelector": {"*": str},
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchExpressions": [{"key!": str, "values": [str]}]}]
+                }
+            },
+            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]},
+        },
+    },
+}
+
+
+def _check(value: Any, shape: Any, path: str, report: Report) -> None:
+    if isinstance(shape, dict):
+        if not isinstance(value, dict):
+            _wrong(path, value, "a mapping", report)
+            return
+        for key, inner in shape.items():
+            if key == "*":
+                for name, item in value.items():
+                    if item is not None:
+                        _check(item, inner, f"{path}.{name}", report)
+                continue
+            name = key.rstrip("!")
+            if value.get(name) is not None:
+                _check(value[name], inner, f"{path}.{name}" if path else name, report)
+            elif key.endswith("!"):
+                _missing(path, name, report)
+    elif isinstance(shape, list):
+        if not isinstance(value, list):
+            _wrong(path, value, "a list", report)
+            return
+        for index, item in enumerate(value):
+            _check(item, shape[0], f"{path}[{index}]", report)
+    elif not isinstance(value, shape):
+        _wrong(path, value, "text", report)
+
+
+def _wrong(path: str, value: Any, expected: str, report: Report) -> None:
+    fix = "Put quotes around it." if expected == "text" else f"Write {expected} there."
+    seen = f"{value!r}, {_type_name(value)}"
+    report.error(path, seen, f"Kubernetes expects {expected} here", fix)
+
+
+def _missing(path: str, name: str, report: Report) -> None:
+    where = f"{path}.{name}" if path else name
+    report.error(where, None, f"{name} is missing", f"Write {name} there.")
+
+
+def _type_name(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "a truth value"
+    if isinstance(value, int | float):
+        return "a number"
+    for kind, words in ((dict, "a mapping"), (list, "a list"), (str, "text")):
+        if isinstance(value, kind):
+            return words
+    return type(value).__name__

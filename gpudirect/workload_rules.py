@@ -1,0 +1,381 @@
+"""What GPUDirect and Autopilot refuse in a Pod, said before the cluster does.
+
+Owns the rules that look at the user's template alone. Does not own what can clash only once
+something is put in (mounts, environment): `pod_template` and its helpers report that.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gpudirect.annotation_rules import check_annotation_keys
+from gpudirect.pod_reading import (
+    GPU_RESOURCE,
+    ContainerView,
+    Report,
+    containers_of,
+    fields,
+    gpu_containers,
+    host_path_of,
+    items,
+    mounts_by_path,
+    normal_path,
+    quantity,
+)
+from gpudirect.stacks import STACKS, GpuStack
+from gpudirect.workload_environment import Environment
+
+ACCELERATOR = "cloud.google.com/gke-accelerator"
+COMPUTE_CLASS = "cloud.google.com/compute-class"
+BUILT_IN_CLASSES = {"Accelerator"}
+
+# facts autopilot.md 1.6: GKE refuses these beside a custom ComputeClass.
+NOT_WITH_A_CLASS = frozenset(
+    f"cloud.google.com/{name}"
+    for name in (
+        "machine-family",
+        "machine-type",
+        "gke-spot",
+        "gke-accelerator",
+        "gke-gpu-driver-version",
+        "reservation-name",
+        "reservation-project",
+        "reservation-affinity",
+        "gke-ephemeral-storage-local-ssd",
+        "gke-boot-disk",
+        "gke-boot-disk-size",
+        "gke-node-pool-group-name",
+        "gke-workload-type",
+    )
+) | {"node.kubernetes.io/instance-type"}
+
+_NODE_POOL = "cloud.google.com/gke-nodepool"
+_SHARED_GPU = {
+    "cloud.google.com/gke-gpu-partition-size": "multi-instance GPUs",
+    "cloud.google.com/gke-gpu-sharing-strategy": "GPU time-sharing and MPS",
+    "cloud.google.com/gke-max-shared-clients-per-gpu": "GPU time-sharing and MPS",
+}
+_FAST_SOCKET = "cloud.google.com/gke-nccl-fastsocket"
+_MACHINE_KEYS = ("node.kubernetes.io/instance-type", "cloud.google.com/machine-type")
+# facts autopilot.md 3.1; NET_ADMIN needs the cluster's workload policy, which every stack sets.
+_CAPABILITIES = frozenset(
+    (
+        "AUDIT_WRITE",
+        "CHOWN",
+        "DAC_OVERRIDE",
+        "FOWNER",
+        "FSETID",
+        "KILL",
+        "MKNOD",
+        "NET_ADMIN",
+        "NET_BIND_SERVICE",
+        "NET_RAW",
+        "SETFCAP",
+        "SETGID",
+        "SETPCAP",
+        "SETUID",
+        "SYS_CHROOT",
+        "SYS_PTRACE",
+    )
+)
+_DAEMON_IMAGES = frozenset(("tcpgpudmarxd", "tcpgpudmarxd-dev"))
+
+
+def check_rules(template: Mapping[str, Any], environment: Environment, report: Report) -> None:
+    """Report everything in a template that GPUDirect or Autopilot will not have."""
+    spec = template["spec"]
+    _check_gpus(spec, environment.stack, report)
+    _check_selectors(spec, environment.stack, report)
+    _check_host_access(spec, environment.stack, report)
+    _check_fast_socket(spec, report)
+    _check_daemons(spec, environment.stack, report)
+    check_annotation_keys(template, environment.stack, report)
+
+
+def selected_values(spec: Mapping[str, Any], key: str) -> list[tuple[str, Sequence[str]]]:
+    """Return what a Pod asks of a node label: path of the selector, and the values it allows."""
+    found: list[tuple[str, Sequence[str]]] = []
+    value = fields(spec, "nodeSelector").get(key)
+    if value is not None:
+        found.append((f"spec.nodeSelector[{key}]", [str(value)]))
+    for path, expression in _node_expressions(spec):
+        if expression.get("key") == key and expression.get("operator") == "In":
+            found.append((path, [str(value) for value in items(expression, "values")]))
+    return found
+
+
+def selected_keys(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Return every node label that a Pod asks about, with the path of the selector."""
+    keys = {str(key): f"spec.nodeSelector[{key}]" for key in fields(spec, "nodeSelector")}
+    for path, expression in _node_expressions(spec):
+        keys.setdefault(str(expression.get("key")), path)
+    return keys
+
+
+def custom_class(spec: Mapping[str, Any]) -> str | None:
+    """Return the custom ComputeClass that a Pod selects, if any."""
+    for _path, values in selected_values(spec, COMPUTE_CLASS):
+        for value in values:
+            if value not in BUILT_IN_CLASSES:
+                return value
+    return None
+
+
+def _node_expressions(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    affinity = fields(spec, "affinity", "nodeAffinity", required)
+    for i, term in enumerate(items(affinity, "nodeSelectorTerms")):
+        for j, expression in enumerate(items(term, "matchExpressions")):
+            yield (
+                f"spec.affinity.nodeAffinity.{required}.nodeSelectorTerms[{i}]"
+                f".matchExpressions[{j}]",
+                expression,
+            )
+
+
+def _check_gpus(spec: Mapping[str, Any], stack: GpuStack, report: Report) -> None:
+    wanted = stack.gpus_per_node
+    beside = 0
+    for view in gpu_containers(spec):
+        resources = fields(view.container, "resources")
+        path = f"{view.path}.resources.limits"
+        limit = fields(resources, "limits").get(GPU_RESOURCE)
+        if limit is None:
+            report.error(
+                f"{view.path}.resources.requests",
+                f"{GPU_RESOURCE}: {fields(resources, 'requests').get(GPU_RESOURCE)}",
+                f"container {view.name!r} requests GPUs without a limit, which Kubernetes refuses",
+                f"Write {GPU_RESOURCE}: {wanted} under limits.",
+            )
+        elif quantity(limit) != wanted:
+            report.error(
+                path,
+                f"{GPU_RESOURCE}: {limit}",
+                f"container {view.name!r} asks for {limit} GPUs, but a Pod on the GPU network must "
+                f"take all {wanted} GPUs and all {stack.nic_count} GPU NICs of its node",
+                f"Ask for {GPU_RESOURCE}: {wanted}, or run it on another machine type.",
+            )
+        elif view.runs_beside:
+            beside += 1
+            if beside > 1:
+                report.error(
+                    path,
+                    f"{GPU_RESOURCE}: {limit}",
+                    f"container {view.name!r} is the second that takes all {wanted} GPUs of a node",
+                    "Let one container of the Pod have the GPUs.",
+                )
+
+
+def _check_selectors(spec: Mapping[str, Any], stack: GpuStack, report: Report) -> None:
+    keys = selected_keys(spec)
+    for path, values in selected_values(spec, ACCELERATOR):
+        if stack.accelerator not in values:
+            report.error(
+                path,
+                ", ".join(values),
+                f"the Pod selects other GPUs, but the stack is {stack.name} and expects "
+                f"{stack.accelerator}",
+                _other_stack(values) or f"Select {stack.accelerator} or leave the selector out.",
+            )
+    for key in _MACHINE_KEYS:
+        for path, values in selected_values(spec, key):
+            if stack.machine_type not in values:
+                report.error(
+                    path,
+                    ", ".join(values),
+                    f"the Pod selects another machine, but the stack is {stack.name} and expects "
+                    f"{stack.machine_type}",
+                    "Leave the selector out.",
+                )
+    if _NODE_POOL in keys:
+        report.error(
+            keys[_NODE_POOL],
+            fields(spec, "nodeSelector").get(_NODE_POOL),
+            f"{_NODE_POOL} is refused by Autopilot, which makes its own node pools",
+            "Remove it; the accelerator selector finds the nodes.",
+        )
+    for key, what in _SHARED_GPU.items():
+        if key in keys:
+            report.error(
+                keys[key],
+                fields(spec, "nodeSelector").get(key),
+                f"{stack.technology} does not work with {what} ({key})",
+                "Remove the selector; the Pod takes whole GPUs.",
+            )
+    if _FAST_SOCKET in keys:
+        report.error(
+            keys[_FAST_SOCKET],
+            fields(spec, "nodeSelector").get(_FAST_SOCKET),
+            f"{stack.technology} does not work with NCCL FastSocket",
+            "Remove the selector.",
+        )
+    if (name := custom_class(spec)) is not None:
+        for key in sorted(NOT_WITH_A_CLASS & keys.keys()):
+            report.error(
+                keys[key],
+                fields(spec, "nodeSelector").get(key),
+                f"GKE refuses {key} beside the ComputeClass {name!r}, which decides it",
+                f"Remove the selector or {COMPUTE_CLASS}.",
+            )
+    spot, flex = (f"cloud.google.com/gke-{name}" for name in ("spot", "flex-start"))
+    if flex in keys:
+        for key in sorted({spot, "cloud.google.com/reservation-name"} & keys.keys()):
+            report.error(
+                keys[key],
+                fields(spec, "nodeSelector").get(key),
+                f"GKE refuses {key} together with {flex}",
+                "Choose one of the two.",
+            )
+
+
+def _other_stack(values: Sequence[str]) -> str | None:
+    for stack in STACKS.values():
+        if stack.accelerator in values:
+            return f"Render it for a stack of {stack.name}, or leave the selector out."
+    return None
+
+
+def _check_host_access(spec: Mapping[str, Any], stack: GpuStack, report: Report) -> None:
+    for key in ("hostNetwork", "hostPID", "hostIPC"):
+        if spec.get(key):
+            report.error(f"spec.{key}", spec[key], f"{key} is refused by Autopilot", "Remove it.")
+    for view in containers_of(spec):
+        _check_container_access(view, report)
+    pairs = _library_pairs(stack)
+    allowed = {mount.host_path for mount in (*stack.daemon_mounts, *stack.workload_mounts)}
+    allowed.update(pairs)
+    by_name = {volume["name"]: host_path_of(volume) for volume in items(spec, "volumes")}
+    for index, volume in enumerate(items(spec, "volumes")):
+        path = host_path_of(volume)
+        if path is None or path in allowed or path == "/var/log" or path.startswith("/var/log/"):
+            continue
+        report.error(
+            f"spec.volumes[{index}].hostPath.path",
+            path,
+            f"volume {volume['name']!r} shows a folder of the node that Autopilot does not allow",
+            "Use an emptyDir, a PersistentVolumeClaim or a bucket.",
+        )
+    for view in containers_of(spec):
+        for mount_path, mount in mounts_by_path(view.container).items():
+            host_path = by_name.get(mount.get("name"))
+            expected = pairs.get(host_path or "")
+            if expected is not None and mount_path != expected:
+                report.error(
+                    f"{view.path}.volumeMounts[{mount.get('name')}]",
+                    f"{host_path} at {mount_path}",
+                    f"container {view.name!r} has the GPU libraries in the wrong place, "
+                    f"they belong at {expected}",
+                    f"Mount it at {expected}, or leave the mount out.",
+                )
+
+
+def _library_pairs(stack: GpuStack) -> dict[str, str]:
+    """Return the node's library folder, and the one above it, with their places [R08]."""
+    folders = {m.host_path: m.mount_path for m in stack.daemon_mounts}
+    path = next(host for host, inside in folders.items() if inside == stack.library_path)
+    return {
+        path: stack.library_path,
+        posixpath.dirname(path): posixpath.dirname(stack.library_path),
+    }
+
+
+def _check_container_access(view: ContainerView, report: Report) -> None:
+    security = fields(view.container, "securityContext")
+    if security.get("privileged"):
+        report.error(
+            f"{view.path}.securityContext.privileged",
+            security["privileged"],
+            f"container {view.name!r} is privileged, which Autopilot refuses",
+            "Remove it; the mounts that are put in make it unnecessary.",
+        )
+    for capability in items(fields(security, "capabilities"), "add"):
+        if capability.removeprefix("CAP_") not in _CAPABILITIES:
+            report.error(
+                f"{view.path}.securityContext.capabilities.add",
+                capability,
+                f"container {view.name!r} adds a capability that Autopilot refuses",
+                "Remove it.",
+            )
+    for index, port in enumerate(items(view.container, "ports")):
+        if port.get("hostPort"):
+            report.error(
+                f"{view.path}.ports[{index}].hostPort",
+                port["hostPort"],
+                f"container {view.name!r} takes a port of the node, which Autopilot refuses",
+                "Remove hostPort; Pods reach one another by their own addresses.",
+            )
+
+
+def _check_fast_socket(spec: Mapping[str, Any], report: Report) -> None:
+    for view in gpu_containers(spec):
+        for index, entry in enumerate(items(view.container, "env")):
+            name, value = str(entry["name"]), str(entry.get("value") or "")
+            text = f"{name}={value}".lower().replace("_", "").replace("-", "")
+            if "fastsocket" in text and name.startswith(("NCCL_", "LD_")):
+                report.error(
+                    f"{view.path}.env[{index}]",
+                    f"{name}={value}",
+                    f"container {view.name!r} turns on NCCL FastSocket, which does not work with "
+                    "GPUDirect",
+                    f"Remove {name}.",
+                )
+
+
+def _check_daemons(spec: Mapping[str, Any], stack: GpuStack, report: Report) -> None:
+    other_names = {other.daemon_container for other in STACKS.values()} - {stack.daemon_container}
+    for view in containers_of(spec):
+        image = str(view.container.get("image") or "")
+        runs_daemon = _image_base(image) in _DAEMON_IMAGES
+        if view.name == stack.daemon_container:
+            if not runs_daemon:
+                report.error(
+                    f"{view.path}.image",
+                    image,
+                    f"container {view.name!r} has the daemon's name but runs something else",
+                    "Rename it, or remove it: the daemon is put in.",
+                )
+        elif runs_daemon or view.name in other_names:
+            report.error(
+                view.path,
+                f"{view.name}, {image}",
+                f"the Pod brings a receive daemon that is not this stack's: on {stack.name} it is "
+                f"the container {stack.daemon_container!r}",
+                "Remove it: the right one is put in.",
+            )
+
+
+def _image_base(image: str) -> str:
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[0]
+
+
+def mount_problems(spec: Mapping[str, Any], claims: frozenset[str], report: Report) -> None:
+    """Report mounts without a volume [R09] and paths that one container uses twice.
+
+    Args:
+        spec: The Pod spec.
+        claims: Names of the volume claims that the object's kind adds to each Pod.
+        report: Takes the findings.
+    """
+    names = {volume["name"] for volume in items(spec, "volumes")} | claims
+    for view in containers_of(spec):
+        seen: set[str] = set()
+        for index, mount in enumerate(items(view.container, "volumeMounts")):
+            path = normal_path(mount["mountPath"])
+            where = f"{view.path}.volumeMounts[{index}]"
+            if mount["name"] not in names:
+                report.error(
+                    where,
+                    mount["name"],
+                    f"container {view.name!r} mounts a volume that the Pod does not have",
+                    "Add it under volumes, or remove the mount.",
+                )
+            if path in seen:
+                report.error(
+                    where,
+                    path,
+                    f"container {view.name!r} mounts two things at one path",
+                    "Leave one of them.",
+                )
+            seen.add(path)

@@ -1,0 +1,262 @@
+"""GPUDirect into manifests: documents in, documents out.
+
+Owns the pass over documents and the templates in them, and the interface that the command, the
+Pulumi transform and the smoke test share. Does not own the change to one Pod (`pod_template`), the
+rules (`workload_rules`) nor YAML (`yaml_documents`). Pure: what is given stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from gpudirect.pod_reading import GPU_RESOURCE, Report
+from gpudirect.pod_template import TemplateContext, has_gpus, render_template
+from gpudirect.tree_edit import TreeEditor
+from gpudirect.workload_environment import Environment, NcclDebug, pod_annotations
+from gpudirect.workload_findings import ManifestFinding, WorkloadError, errors_in
+from gpudirect.workload_kinds import (
+    LIST_KINDS,
+    WorkloadKind,
+    kind_from_path,
+    kinds_for,
+    node_at,
+    path_text,
+    template_places,
+)
+
+__all__ = [
+    "Environment",
+    "ManifestFinding",
+    "NcclDebug",
+    "WorkloadError",
+    "errors_in",
+    "pod_annotations",
+    "render_document",
+    "render_documents",
+    "render_pod_template",
+]
+
+Document = dict[str, Any]
+
+
+def render_documents(
+    documents: Sequence[Document],
+    environment: Environment,
+    *,
+    template_paths: Sequence[str] = (),
+    debug: NcclDebug | None = None,
+    nodes: int | None = None,
+) -> tuple[list[Document], list[ManifestFinding]]:
+    """Put GPUDirect into every Pod template that has GPUs.
+
+    Args:
+        documents: Objects as plain data; empty documents (None) are left out.
+        environment: What the stack offers.
+        template_paths: Where further kinds keep their templates: `PATH` or `KIND=PATH`.
+        debug: NCCL's log, where it is wanted.
+        nodes: How many nodes each workload spans; read from its object where not given.
+
+    Returns:
+        The documents and the findings. With an error among them the documents are those given.
+
+    Raises:
+        ValueError: a template path that is none.
+    """
+    extra = [kind_from_path(text) for text in template_paths]
+    rendered: list[Document] = []
+    findings: list[ManifestFinding] = []
+    for number, document in enumerate(documents, start=1):
+        if document is None:
+            continue
+        result, found = render_document(
+            document, environment, extra_kinds=extra, debug=debug, nodes=nodes
+        )
+        rendered.append(result)
+        findings += [replace(finding, document=number) for finding in found]
+    if errors_in(findings):
+        return [document for document in documents if document is not None], findings
+    return rendered, findings
+
+
+def render_document(
+    document: Document,
+    environment: Environment,
+    *,
+    extra_kinds: Sequence[WorkloadKind] = (),
+    debug: NcclDebug | None = None,
+    nodes: int | None = None,
+) -> tuple[Document, list[ManifestFinding]]:
+    """Put GPUDirect into one object, or into each item of a list of objects.
+
+    Args:
+        document: The object.
+        environment: What the stack offers.
+        extra_kinds: Kinds beside the table's, from `kind_from_path`.
+        debug: NCCL's log, where it is wanted.
+        nodes: How many nodes the workload spans; read from the object where not given.
+
+    Returns:
+        The object and the findings. It is the one given where there is nothing to put in, and
+        where a finding is an error.
+    """
+    if not isinstance(document, dict):
+        report = Report()
+        report.error(
+            "", type(document).__name__, "a document is not an object", "Write kind and spec."
+        )
+        return document, report.findings
+    editor = TreeEditor()
+    findings: list[ManifestFinding] = []
+    result = document
+    for prefix, item in _objects(document):
+        kind, name = str(item.get("kind") or ""), _name(item)
+        kinds = kinds_for(item, extra_kinds)
+        places = [
+            place for place in template_places(item, kinds) if has_gpus(node_at(item, place.path))
+        ]
+        spanned = sum(place.nodes for place in places) if nodes is None else nodes
+        for place in places:
+            report = Report(path_text((*prefix, *place.path)))
+            context = TemplateContext(
+                can_end=place.can_end,
+                nodes=spanned,
+                owner_selector=place.owner_selector,
+                claims=place.claims,
+                debug=debug,
+            )
+            template = node_at(item, place.path)
+            rendered = render_template(template, environment, context, report, editor)
+            findings += [replace(f, kind=kind, name=name) for f in report.findings]
+            result = _put(editor, result, (*prefix, *place.path), rendered)
+        if not places:
+            unreached = _unreached(item, kinds, path_text(prefix))
+            findings += [replace(f, kind=kind, name=name) for f in unreached]
+    return (document if errors_in(findings) else result), findings
+
+
+def render_pod_template(
+    template: Document,
+    environment: Environment,
+    *,
+    can_end: bool,
+    debug: NcclDebug | None = None,
+    nodes: int = 1,
+) -> Document:
+    """Put GPUDirect into a Pod template: a mapping with `metadata` and `spec`.
+
+    Args:
+        template: The template; at least one container asks for GPUs.
+        environment: What the stack offers.
+        can_end: Whether the Pod must be able to end by itself, as a Job's must: the daemon becomes
+            a native sidecar.
+        debug: NCCL's log, where it is wanted.
+        nodes: How many nodes the workload spans.
+
+    Returns:
+        A new template. Parts that did not change are shared with the one given.
+
+    Raises:
+        WorkloadError: the template cannot be given GPUDirect; the text lists every reason.
+    """
+    report = Report()
+    if not has_gpus(template):
+        report.error(
+            "spec.containers",
+            None,
+            f"no container asks for {GPU_RESOURCE}",
+            f"Set a limit of {GPU_RESOURCE}: {environment.stack.gpus_per_node}.",
+        )
+        raise WorkloadError(report.findings)
+    context = TemplateContext(can_end=can_end, nodes=nodes, debug=debug)
+    result = render_template(template, environment, context, report, TreeEditor())
+    if report.has_errors:
+        raise WorkloadError(errors_in(report.findings))
+    return result
+
+
+def _objects(document: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], Document]]:
+    """Yield the objects of a document: itself, or the items of a `kubectl get` list."""
+    listed = document.get("items")
+    if LIST_KINDS.match(str(document.get("kind") or "")) and isinstance(listed, list):
+        for index, item in enumerate(listed):
+            if isinstance(item, dict):
+                for path, inner in _objects(item):
+                    yield ("items", index, *path), inner
+    elif isinstance(document, dict):
+        yield (), document
+
+
+def _put(
+    editor: TreeEditor, root: Document, path: tuple[str | int, ...], template: Document
+) -> Document:
+    """Return the object with another template at a path."""
+    if not path:
+        return template
+    root = editor.root(root)
+    node: Any = root
+    for step, following in pairwise(path):
+        node = (
+            editor.sequence(node, step)
+            if isinstance(following, int)
+            else editor.mapping(node, step)
+        )
+    node[path[-1]] = template
+    return root
+
+
+def _unreached(
+    item: Mapping[str, Any], kinds: Sequence[WorkloadKind], prefix: str
+) -> list[ManifestFinding]:
+    """Report GPUs in an object whose Pod templates nobody knows, rather than pass it as done."""
+    report = Report(prefix)
+    kind = str(item.get("kind") or "")
+    if kind == "TrainJob":
+        if _mentions_gpus(item):
+            report.warning(
+                "spec",
+                None,
+                "a TrainJob's Pods are made from its runtime, and GPUDirect goes in there",
+                "Render the TrainingRuntime or ClusterTrainingRuntime, with the GPUs as limits.",
+            )
+    elif not kinds and (path := _pod_with_gpus(item, "")) is not None:
+        report.error(
+            path,
+            None,
+            f"there are GPUs in a {kind or 'document without a kind'}, whose Pod templates are "
+            "not known",
+            f"Say where they are: --template-path {kind}={path}.",
+        )
+    return report.findings
+
+
+def _mentions_gpus(node: Any) -> bool:
+    if isinstance(node, Mapping):
+        return GPU_RESOURCE in node or any(_mentions_gpus(value) for value in node.values())
+    return isinstance(node, list) and any(_mentions_gpus(item) for item in node)
+
+
+def _pod_with_gpus(node: Any, path: str) -> str | None:
+    """Return the path of the first thing that looks like a Pod template with GPUs."""
+    if isinstance(node, Mapping):
+        if isinstance(node.get("spec"), Mapping) and has_gpus(node):
+            return path
+        for key, value in node.items():
+            found = _pod_with_gpus(value, f"{path}.{key}".lstrip("."))
+            if found is not None:
+                return found
+    elif isinstance(node, list):
+        for value in node:
+            found = _pod_with_gpus(value, f"{path}.*")
+            if found is not None:
+                return found
+    return None
+
+
+def _name(item: Mapping[str, Any]) -> str:
+    metadata = item.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return ""
+    return str(metadata.get("name") or metadata.get("generateName") or "")
