@@ -12,7 +12,9 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from gpudirect.manifests import Document, load_manifest, with_images
+from gpudirect.releases import load_releases, with_registry
 from gpudirect.settings import NicPlan
+from gpudirect.workloads import Environment
 
 # GKE validates a parameter set in the half minute after its subnet appeared
 # (facts autopilot 4.3: 30 s resync); ten such rounds are no longer a delay but a fault.
@@ -25,16 +27,14 @@ class GpuDirectAddonsArgs:
 
     Attributes:
         nics: One entry for each GPU NIC, as in the fabric.
-        stack: Name of the GPU stack, `a3-mega` or `a3-high`: names the folder of its manifests.
-        images: Full image references of the release; each replaces the image of its name.
+        environment: The GPU stack, whose name is the folder of its manifests, and the release.
         device_injector: Whether the stack brings its own injector (newer GKE versions do).
         cluster: The cluster that the objects disappear with.
         kubernetes_provider: The way into it.
     """
 
     nics: Sequence[NicPlan]
-    stack: str
-    images: Sequence[str]
+    environment: Environment
     device_injector: bool
     cluster: pulumi.Resource
     kubernetes_provider: kubernetes.Provider
@@ -59,7 +59,9 @@ class GpuDirectAddons(pulumi.ComponentResource):
             metadata=namespace["metadata"],
             opts=self._options(),
         )
-        self._daemon_set(f"{name}-installer", load_manifest(f"{args.stack}/installer.yaml"))
+        self._daemon_set(
+            f"{name}-installer", load_manifest(f"{args.environment.stack.name}/installer.yaml")
+        )
         if args.device_injector:
             self._daemon_set(f"{name}-device-injector", load_manifest("device-injector.yaml"))
         self.register_outputs({"namespace": namespace["metadata"]["name"]})
@@ -107,7 +109,7 @@ class GpuDirectAddons(pulumi.ComponentResource):
         )
 
     def _daemon_set(self, name: str, document: Document) -> None:
-        document = with_images(document, self._args.images)
+        document = with_images(document, _addon_images(self._args.environment))
         kubernetes.apps.v1.DaemonSet(
             name,
             metadata=document["metadata"],
@@ -119,3 +121,10 @@ class GpuDirectAddons(pulumi.ComponentResource):
 def _named(document: Document, nic: NicPlan) -> Document:
     document["metadata"] = {**document["metadata"], "name": nic.network_object}
     return document
+
+
+def _addon_images(environment: Environment) -> list[str]:
+    """Return the addons' images at the versions of the release, from the registry of the stack."""
+    lock = load_releases()
+    images = [environment.release.plugin_image, lock.pause_image, lock.injector_image]
+    return [with_registry(image, environment.image_registry) for image in images]

@@ -16,13 +16,13 @@ import kubernetes
 import urllib3
 from kubernetes.client.exceptions import ApiException
 
+from components.nccl_run_provider import LAUNCHER_CONTAINER
 from gpudirect.cluster_evidence import collect_evidence
 from gpudirect.diagnosis import Diagnosis, diagnose
 from gpudirect.nccl_results import NcclRun, read_results
 
 Document = dict[str, Any]
 
-LAUNCHER_CONTAINER = "nccl-test"
 _INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 _JOB_LABEL = "batch.kubernetes.io/job-name"
 # How long one watch stays open: how soon a cancelled run is noticed, and how often a

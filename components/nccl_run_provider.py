@@ -22,6 +22,9 @@ from pulumi.dynamic import CreateResult, DiffResult, ResourceProvider, UpdateRes
 
 Properties = dict[str, Any]
 
+LAUNCHER_CONTAINER = "nccl-test"
+"""The container of the run whose log holds the table; Pod 0 of the Job launches."""
+
 # What of the inputs is kept in state, to be compared by the next update.
 _REMEMBERED = ("triggers", "policy", "reference")
 

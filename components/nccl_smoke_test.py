@@ -5,17 +5,16 @@ fails the update. Does not own how it is run (`nccl_run_provider`, `nccl_run`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pulumi
 import pulumi.dynamic
 
-from components.nccl_run import LAUNCHER_CONTAINER
-from components.nccl_run_provider import NcclRunProvider
+from components.nccl_run_provider import LAUNCHER_CONTAINER, NcclRunProvider
 from gpudirect.manifests import Document, load_manifest, with_images
 from gpudirect.run_result import describe_result
-from gpudirect.settings import SmokeTestSettings
+from gpudirect.settings import FabricSettings, SmokeTestSettings
 from gpudirect.workloads import Environment, render_pod_template
 
 _BENCHMARKS = {
@@ -37,14 +36,17 @@ class NcclSmokeTestArgs:
         cluster_version: The control plane's version; another one is proven anew.
         fabric: What the GPU network is made of; another one is proven anew.
         cluster: The cluster that the run disappears with.
+        after: What must be there first although no property comes from it. The SDK does not hand a
+            component's `depends_on` to its children, so it is an argument.
     """
 
     settings: SmokeTestSettings
     environment: Environment
     kubeconfig: pulumi.Input[str]
     cluster_version: pulumi.Input[str]
-    fabric: Mapping[str, Any]
+    fabric: FabricSettings
     cluster: pulumi.Resource
+    after: Sequence[pulumi.Resource]
 
 
 class _NcclRun(pulumi.dynamic.Resource, module="gpudirect", name="NcclRun"):
@@ -89,7 +91,11 @@ class NcclSmokeTest(pulumi.ComponentResource):
                     "nodes": settings.nodes,
                     "collective": settings.collective,
                     "rerun": settings.rerun,
-                    "fabric": args.fabric,
+                    "fabric": {
+                        "mtuBytes": args.fabric.mtu_bytes,
+                        "nics": [asdict(nic) for nic in args.fabric.nics],
+                        "sourceRanges": list(args.fabric.source_ranges),
+                    },
                     "clusterVersion": args.cluster_version,
                 },
                 "policy": {
@@ -110,7 +116,9 @@ class NcclSmokeTest(pulumi.ComponentResource):
                 "history": None,
             },
             # Destroy deletes the cluster; a run leaves nothing in it that would need deleting.
-            pulumi.ResourceOptions(parent=self, deleted_with=args.cluster),
+            pulumi.ResourceOptions(
+                parent=self, deleted_with=args.cluster, depends_on=list(args.after)
+            ),
         )
         mode = settings.mode
         return pulumi.Output.all(run.result, run.history).apply(

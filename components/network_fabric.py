@@ -5,13 +5,12 @@ cluster's own network (`AutopilotCluster`) nor the objects that announce the fab
 cluster (`GpuDirectAddons`).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
 import pulumi_gcp as gcp
 
-from gpudirect.settings import NicPlan
+from gpudirect.settings import FabricSettings, NicPlan
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,15 +18,12 @@ class GpuNetworkFabricArgs:
     """What a fabric is made of.
 
     Attributes:
-        nics: One entry for each GPU NIC: 4 on A3 High, 8 on A3 Mega.
-        mtu_bytes: MTU of every VPC; GPUDirect wants 8244.
-        source_ranges: Ranges that may send to the NICs; they cover every subnet.
+        settings: The checked plan: one entry for each GPU NIC (4 on A3 High, 8 on A3 Mega), the MTU
+            and the ranges that may send to the NICs.
         region: Region of the subnets, the cluster's region.
     """
 
-    nics: Sequence[NicPlan]
-    mtu_bytes: int
-    source_ranges: Sequence[str]
+    settings: FabricSettings
     region: pulumi.Input[str]
 
     def __post_init__(self) -> None:
@@ -36,7 +32,7 @@ class GpuNetworkFabricArgs:
         Raises:
             ValueError: no NIC at all, or one NIC planned twice.
         """
-        indices = [nic.index for nic in self.nics]
+        indices = [nic.index for nic in self.settings.nics]
         if not indices or sorted(set(indices)) != list(range(1, len(indices) + 1)):
             raise ValueError(f"nics: got the numbers {indices}, expected 1 to N, each once")
 
@@ -64,7 +60,7 @@ class GpuNetworkFabric(pulumi.ComponentResource):
             disable_on_destroy=False,
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self.subnets = [self._nic(name, nic, args, api) for nic in args.nics]
+        self.subnets = [self._nic(name, nic, args, api) for nic in args.settings.nics]
         self.register_outputs({"subnets": [subnet.name for subnet in self.subnets]})
 
     def _nic(
@@ -78,7 +74,7 @@ class GpuNetworkFabric(pulumi.ComponentResource):
             f"{name}-net-{nic.index}",
             name=nic.vpc_name,
             auto_create_subnetworks=False,
-            mtu=args.mtu_bytes,
+            mtu=args.settings.mtu_bytes,
             # No property comes from the API's resource, yet a call before it is on is refused.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[api]),
         )
@@ -92,7 +88,7 @@ class GpuNetworkFabric(pulumi.ComponentResource):
                 gcp.compute.FirewallAllowArgs(protocol="udp", ports=["0-65535"]),
                 gcp.compute.FirewallAllowArgs(protocol="icmp"),
             ],
-            source_ranges=list(args.source_ranges),
+            source_ranges=list(args.settings.source_ranges),
             opts=pulumi.ResourceOptions(parent=self),
         )
         return gcp.compute.Subnetwork(

@@ -1,7 +1,8 @@
 """Hands the stack's config to `gpudirect.settings`, as Pulumi gives it.
 
-Owns nothing but the translation: which keys there are and which are secret. Every rule and every
-message about a value lives in `gpudirect.settings`.
+Owns nothing but the translations: of what Pulumi knows into settings, and of settings into what the
+renderer of workloads wants. Every rule and every message about a value lives in
+`gpudirect.settings`.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ import pulumi
 from pulumi.runtime import config as runtime_config
 
 from gpudirect.settings import Settings, SettingsError, load_settings
+from gpudirect.workloads import Environment
 
 _GCP_KEYS = ("project", "region", "zone", "universeDomain")
 
@@ -45,3 +47,15 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         )
     except SettingsError as error:
         raise pulumi.RunError(str(error)) from None
+
+
+def workload_environment(settings: Settings) -> Environment:
+    """Return what the stack offers to workloads, its own smoke test among them."""
+    return Environment(
+        stack=settings.gpu_stack,
+        release=settings.release,
+        networks=settings.network_names,
+        profile=settings.profile,
+        image_registry=settings.image_registry,
+        node_selector=settings.capacity.node_selector(),
+    )

@@ -7,10 +7,12 @@ Every registration is kept as plain data, once the program has drained: an asser
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
 import runpy
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -113,7 +115,7 @@ class _Monitor(mocks.MockMonitor):
         return answer
 
     def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
-        if "pulumi:pulumi:Stack" in request.urn:
+        if "::pulumi:pulumi:Stack::" in request.urn:
             raw = rpc.deserialize_properties(request.outputs, keep_unknowns=True)
             for name, value in raw.items():
                 if rpc.is_rpc_secret(value):
@@ -168,8 +170,18 @@ def run_program(
             )
         )
         settings.set_root_resource(None)
-        asyncio.run(run_in_stack(_program))
+        try:
+            asyncio.run(run_in_stack(_program))
+        finally:
+            _collect_event_loops()
     return recorded
+
+
+def _collect_event_loops() -> None:
+    """Collect the event loops that the SDK's mock monitor opens in its threads and never closes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def _program() -> None:

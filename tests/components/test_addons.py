@@ -11,7 +11,9 @@ DAEMON_SET = "kubernetes:apps/v1:DaemonSet"
 CLUSTER = "gcp:container/cluster:Cluster"
 
 
-@pytest.mark.parametrize(("recording", "prefix", "count"), [("mega", "dev", 8), ("high", "staging", 4)])
+@pytest.mark.parametrize(
+    ("recording", "prefix", "count"), [("mega", "dev", 8), ("high", "staging", 4)]
+)
 def test_every_nic_has_a_parameter_set_and_a_network_object(
     recording: str, prefix: str, count: int, request: pytest.FixtureRequest
 ) -> None:

@@ -12,7 +12,9 @@ FIREWALL = "gcp:compute/firewall:Firewall"
 CLUSTER = "gcp:container/cluster:Cluster"
 
 
-@pytest.mark.parametrize(("recording", "prefix", "count"), [("mega", "dev", 8), ("high", "staging", 4)])
+@pytest.mark.parametrize(
+    ("recording", "prefix", "count"), [("mega", "dev", 8), ("high", "staging", 4)]
+)
 def test_every_gpu_nic_gets_a_network_of_its_own(
     recording: str, prefix: str, count: int, request: pytest.FixtureRequest
 ) -> None:

@@ -93,7 +93,9 @@ def test_a_shut_gate_fails_the_update_and_says_why() -> None:
 
 
 def test_a_report_does_not_fail_the_update() -> None:
-    recorded = run_program(full_config("dev", smokeTest="report"), outputs=_with_verdict("degraded"))
+    recorded = run_program(
+        full_config("dev", smokeTest="report"), outputs=_with_verdict("degraded")
+    )
     assert recorded.outputs["smokeTest"]["verdict"] == "degraded"
 
 

@@ -61,7 +61,9 @@ class Sandbox:
         self.sandbox("down").ok()
 
     def sandbox(self, *words: str) -> Done:
-        return self.run(sys.executable, "-m", "sandbox", words[0], "--home", str(self.home), *words[1:])
+        return self.run(
+            sys.executable, "-m", "sandbox", words[0], "--home", str(self.home), *words[1:]
+        )
 
     def status(self) -> dict[str, Any]:
         status: dict[str, Any] = json.loads(self.sandbox("status", "--json").ok().text)

@@ -46,7 +46,9 @@ def life(sandbox: Sandbox) -> Life:
     life.outputs["dev"] = sandbox.outputs("dev")
     done["preview"] = sandbox.pulumi("preview", "--expect-no-changes", "--stack", "dev")
     done["refresh"] = sandbox.pulumi("refresh", "--yes", "--stack", "dev")
-    done["preview after refresh"] = sandbox.pulumi("preview", "--expect-no-changes", "--stack", "dev")
+    done["preview after refresh"] = sandbox.pulumi(
+        "preview", "--expect-no-changes", "--stack", "dev"
+    )
     done["second up dev"] = sandbox.up("dev")
     before = sandbox.pulumi("stack", "export", "--stack", "dev").ok()
     done["init staging"] = sandbox.pulumi("stack", "init", "staging")

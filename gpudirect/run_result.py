@@ -1,0 +1,159 @@
+"""The result of one NCCL run as the stack keeps it: plain data in state and in an output.
+
+Owns the form in which verdict, figures and causes are stored, judging stored rows once more, and the
+text that people read. Does not own the figures' meaning (`nccl_judgement`) nor the causes
+(`diagnosis`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gpudirect.nccl_data import Measurement, NcclRun, Row
+from gpudirect.nccl_exports import to_json
+from gpudirect.nccl_judgement import judge
+
+if TYPE_CHECKING:
+    from gpudirect.diagnosis import Diagnosis
+
+Result = dict[str, Any]
+Policy = Mapping[str, Any]
+Reference = Sequence[Sequence[float]]
+
+_MEBIBYTE = 1024 * 1024
+
+
+def result_of_run(
+    run: NcclRun,
+    *,
+    policy: Policy,
+    reference: Reference,
+    problem: str | None,
+    phase: str,
+    diagnoses: Sequence[Diagnosis],
+    seconds: float,
+) -> Result:
+    """Return the result of a run that took place, however it ended.
+
+    Args:
+        run: What the launcher printed.
+        policy: `mode`, `minFraction`, `nodes`, `gpusPerNode`.
+        reference: Points (message size in bytes, bus bandwidth in GB/s).
+        problem: Why the run ended early, or None.
+        phase: The phase in which it ended.
+        diagnoses: Causes, weightiest first.
+        seconds: How long it took.
+    """
+    result = _judged(run, policy, reference)
+    if problem is not None:
+        # What stopped the run comes before what follows from it.
+        result["reasons"] = [problem, *result["reasons"]]
+        if result["verdict"] in ("passed", "degraded"):
+            result["verdict"] = "failed"
+    return result | {
+        "phase": phase,
+        "seconds": round(seconds, 1),
+        "diagnosis": [diagnosis.to_json() for diagnosis in diagnoses],
+    }
+
+
+def result_without_run(reason: str) -> Result:
+    """Return the result of a run that could not even begin."""
+    empty = NcclRun(status="incomplete", reason=reason)
+    judgement = judge(empty, reference=(), nodes=0)
+    return to_json(empty, judgement) | {
+        "reasons": [reason],
+        "phase": "capacity",
+        "seconds": 0.0,
+        "diagnosis": [],
+    }
+
+
+def judge_result_again(result: Result, *, policy: Policy, reference: Reference) -> Result:
+    """Return a stored result under another bar; the rows stay what was measured."""
+    return result | {
+        key: value
+        for key, value in _judged(_stored_run(result), policy, reference).items()
+        if key in ("verdict", "reasons")
+    }
+
+
+def describe_result(result: Result) -> str:
+    """Return verdict, reasons, causes and table as people read them."""
+    simulated = " (simulated: no GPU was involved)" if result.get("simulated") else ""
+    lines = [f"verdict: {result['verdict']}{simulated}"]
+    lines += [f"  - {reason}" for reason in result.get("reasons", ())]
+    for diagnosis in result.get("diagnosis", ()):
+        lines.append(f"cause: {diagnosis['cause']} ({diagnosis['where']})")
+        lines += [f"  {diagnosis[key]}" for key in ("evidence", "remedy") if diagnosis.get(key)]
+    if result.get("rows"):
+        lines += ["", *_table(result["rows"])]
+    return "\n".join(lines)
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines = [f"{'size':>10}  {'out of place':>12}  {'in place':>12}  bus bandwidth, GB/s"]
+    for row in rows:
+        cells = [_bandwidth(row["outOfPlace"]), _bandwidth(row["inPlace"])]
+        lines.append(f"{_size(row['sizeBytes']):>10}  {cells[0]:>12}  {cells[1]:>12}")
+    return lines
+
+
+def _bandwidth(measurement: Mapping[str, Any] | None) -> str:
+    value = None if measurement is None else measurement["busBandwidth"]
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _size(size_bytes: float) -> str:
+    size = int(size_bytes)
+    if size >= _MEBIBYTE and size % _MEBIBYTE == 0:
+        return f"{size // _MEBIBYTE} MiB"
+    return f"{size} B"
+
+
+def _judged(run: NcclRun, policy: Policy, reference: Reference) -> Result:
+    judgement = judge(
+        run,
+        reference=[(int(size), float(bandwidth)) for size, bandwidth in reference],
+        nodes=int(policy["nodes"]),
+        gpus_per_node=int(policy["gpusPerNode"]),
+        min_fraction=float(policy["minFraction"]),
+        mode=str(policy["mode"]),
+    )
+    return to_json(run, judgement)
+
+
+def _stored_run(result: Result) -> NcclRun:
+    # Numbers come back from Pulumi's state as floats.
+    return NcclRun(
+        status=result["run"],
+        rows=tuple(_stored_row(row) for row in result["rows"]),
+        tables=int(result["tables"]),
+        ranks=None if result["ranks"] is None else int(result["ranks"]),
+        data_checked=result["dataChecked"],
+        out_of_bounds=None if result["outOfBounds"] is None else int(result["outOfBounds"]),
+        average_bus_bandwidth_gbps=result["averageBusBandwidth"],
+        transport=result["transport"],
+        collective=result["collective"],
+        simulated=result["simulated"],
+    )
+
+
+def _stored_row(row: Mapping[str, Any]) -> Row:
+    return Row(
+        size_bytes=int(row["sizeBytes"]),
+        count=int(row["count"]),
+        out_of_place=_stored_measurement(row["outOfPlace"]),
+        in_place=None if row["inPlace"] is None else _stored_measurement(row["inPlace"]),
+    )
+
+
+def _stored_measurement(measurement: Mapping[str, Any]) -> Measurement:
+    wrong = measurement["wrong"]
+    return Measurement(
+        time_us=measurement["timeUs"],
+        alg_bandwidth_gbps=measurement["algBandwidth"],
+        bus_bandwidth_gbps=measurement["busBandwidth"],
+        wrong=None if wrong is None else int(wrong),
+    )
