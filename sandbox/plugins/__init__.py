@@ -1,0 +1,1 @@
+"""Stand-ins for Pulumi plug-ins and command line helpers that a machine may lack."""

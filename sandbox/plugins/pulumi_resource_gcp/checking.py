@@ -1,0 +1,335 @@
+"""Check: names, defaults and everything that can be refused without asking Google.
+
+Owns `__defaults`, autonaming and the texts of refused values [facts google-cloud.md §1.1-1.3,
+§1.6]. What is refused later, by Diff or Create, stands with the resource.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets as random_source
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .errors import ProviderError
+from .schema import COLLECTIONS, NESTED, Field, Fields, Type, inputs_of, snake_case, terraform_name
+from .values import UNKNOWN, Properties, contains_unknown
+
+DEFAULTS = "__defaults"
+_SUFFIX_DIGITS = 7
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AutoName:
+    """How a name is made when the program gives none [§1.2]."""
+
+    longest: int = 255
+    lower_case: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Naming:
+    """What the engine says about the names of one resource."""
+
+    urn_name: str
+    seed: bytes = b""
+    mode: str = ""
+    """`propose`, `enforce`, `disable`, or empty when the user configured nothing."""
+    proposed: str = ""
+
+
+@dataclass(slots=True)
+class Checked:
+    """The outcome of Check."""
+
+    inputs: Properties
+    failures: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def check_inputs(
+    fields: Fields,
+    news: Mapping[str, Any],
+    olds: Mapping[str, Any],
+    *,
+    naming: Naming,
+    autoname: AutoName | None,
+    exactly_one: tuple[tuple[str, ...], ...] = (),
+) -> Checked:
+    """Complete and judge the inputs of one resource.
+
+    Args:
+        fields: The resource's table.
+        news: What the program says.
+        olds: The checked inputs of the last deployment.
+        naming: For names that must be made.
+        autoname: How `name` is made, or None if it has no name of its own.
+        exactly_one: Groups of properties of which exactly one must be given.
+
+    Raises:
+        ProviderError: no name can be made.
+    """
+    checked = Checked({})
+    checked.inputs = _complete(fields, news, (), checked)
+    if autoname is not None and checked.inputs.get("name") is None:
+        name = _make_name(naming, autoname, olds)
+        if name:
+            checked.inputs["name"] = name
+            checked.inputs[DEFAULTS] = sorted([*checked.inputs[DEFAULTS], "name"])
+    problems = [
+        *_required(fields, checked.inputs, "", ""),
+        *_conflicts(fields, checked.inputs, checked.inputs, fields, "", ""),
+        *_exactly_one(fields, checked.inputs, exactly_one),
+        *_values(fields, checked.inputs, "", ""),
+    ]
+    checked.failures += [
+        f"{text}. Examine values at '{naming.urn_name}.{path}'." for path, text in problems
+    ]
+    return checked
+
+
+# --- completing ------------------------------------------------------------------------------
+
+
+def _complete(
+    fields: Fields, news: Mapping[str, Any], path: tuple[str, ...], checked: Checked
+) -> Properties:
+    inputs: Properties = {}
+    for name, value in news.items():
+        if name == DEFAULTS or value is None:
+            continue
+        spec = fields.get(name)
+        if spec is None or spec.output:
+            where = ".".join((*path, name))
+            checked.warnings.append(
+                f"Type checking failed:\nUnexpected property at field {where!r}: it is not "
+                "known to the gcp provider and is left out"
+            )
+            continue
+        if spec.unsupported:
+            inputs[name] = value
+            continue
+        inputs[name] = _complete_value(spec, value, (*path, name), checked)
+    filled = []
+    for name, spec in inputs_of(fields):
+        # Terraform's falsy defaults are not written into the inputs (bridge issue 2618).
+        if spec.default and inputs.get(name) is None and not _present(spec.conflicts, inputs):
+            inputs[name] = spec.default
+            filled.append(name)
+    inputs[DEFAULTS] = sorted(filled)
+    return inputs
+
+
+def _complete_value(spec: Field, value: Any, path: tuple[str, ...], checked: Checked) -> Any:
+    if value is UNKNOWN:
+        return value
+    if spec.type is Type.BLOCK:
+        if isinstance(value, Mapping):
+            return _complete(spec.fields, value, path, checked)
+    elif spec.type in NESTED:
+        if isinstance(value, list):
+            return [
+                _complete(spec.fields, item, path, checked) if isinstance(item, Mapping) else item
+                for item in value
+            ]
+    else:
+        return _coerce(spec, value, path, checked)
+    return _unfit(spec, value, path, checked)
+
+
+def _coerce(spec: Field, value: Any, path: tuple[str, ...], checked: Checked) -> Any:
+    """Bring a scalar into the type of its field, as the bridge does for texts and numbers."""
+    if spec.type in COLLECTIONS:
+        if isinstance(value, list):
+            return [_text(item) for item in value]
+    elif spec.type is Type.MAP:
+        if isinstance(value, Mapping):
+            return {key: _text(item) for key, item in value.items() if item is not None}
+    elif spec.type is Type.BOOL:
+        if isinstance(value, bool):
+            return value
+        if value in {"true", "false"}:
+            return value == "true"
+    elif spec.type is Type.INT:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.lstrip("-").isdecimal():
+            return int(value)
+    elif spec.type is Type.FLOAT:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return value
+    elif isinstance(value, str | bool | int | float):
+        return _text(value)
+    return _unfit(spec, value, path, checked)
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _unfit(spec: Field, value: Any, path: tuple[str, ...], checked: Checked) -> Any:
+    where = ".".join(path)
+    checked.failures.append(
+        f"Type checking failed: Unexpected type at field {where!r}: expected "
+        f"{spec.type.value}, got {_kind(value)}"
+    )
+    return None
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return f"the boolean {value}"
+    if isinstance(value, Mapping):
+        return "an object"
+    return "a list" if isinstance(value, list) else repr(value)
+
+
+def _make_name(naming: Naming, autoname: AutoName, olds: Mapping[str, Any]) -> str:
+    if "name" in (olds.get(DEFAULTS) or ()) and isinstance(olds.get("name"), str):
+        return str(olds["name"])
+    if naming.mode == "disable":
+        return ""
+    if naming.mode == "enforce":
+        return naming.proposed
+    if naming.mode == "propose":
+        return naming.proposed.lower() if autoname.lower_case else naming.proposed
+    prefix = (naming.urn_name.lower() if autoname.lower_case else naming.urn_name) + "-"
+    if len(prefix) + _SUFFIX_DIGITS > autoname.longest:
+        raise ProviderError(
+            f"name '{prefix}' plus {_SUFFIX_DIGITS} random chars is longer than maximum "
+            f"length {autoname.longest}"
+        )
+    seed = naming.seed or random_source.token_bytes()
+    return prefix + hashlib.sha256(seed).hexdigest()[:_SUFFIX_DIGITS]
+
+
+# --- judging ---------------------------------------------------------------------------------
+
+Problem = tuple[str, str]
+"""Pulumi path and text."""
+
+
+def _walk(
+    fields: Fields, values: Mapping[str, Any], path: str, tf_path: str
+) -> Iterator[tuple[Field, Any, str, str]]:
+    """Visit every field of one level: its spec, value, Pulumi path and Terraform path."""
+    for name, spec in inputs_of(fields):
+        yield spec, values.get(name), path + name, tf_path + terraform_name(name, spec)
+
+
+def _children(
+    spec: Field, value: Any, path: str, tf_path: str
+) -> Iterator[tuple[Mapping[str, Any], str, str]]:
+    """Visit the nested objects of a value."""
+    if spec.type is Type.BLOCK and isinstance(value, Mapping):
+        yield value, f"{path}.", f"{tf_path}.0."
+    elif spec.type in NESTED and isinstance(value, list):
+        for index, item in enumerate(value):
+            if isinstance(item, Mapping):
+                yield item, f"{path}[{index}].", f"{tf_path}.{index}."
+
+
+def _required(
+    fields: Fields, values: Mapping[str, Any], path: str, tf_path: str
+) -> Iterator[Problem]:
+    for spec, value, where, tf_where in _walk(fields, values, path, tf_path):
+        if spec.required and value is None:
+            name = tf_where.rsplit(".", 1)[-1]
+            yield (
+                where,
+                f'Missing required argument. The argument "{name}" is required, but no '
+                "definition was found.",
+            )
+        for child, child_path, child_tf in _children(spec, value, where, tf_where):
+            yield from _required(spec.fields, child, child_path, child_tf)
+
+
+def _conflicts(
+    fields: Fields,
+    values: Mapping[str, Any],
+    root: Mapping[str, Any],
+    root_fields: Fields,
+    path: str,
+    tf_path: str,
+) -> Iterator[Problem]:
+    for spec, value, where, tf_where in _walk(fields, values, path, tf_path):
+        if value is None:
+            continue
+        for other in spec.conflicts:
+            # Presence counts, not the value: even `False` conflicts [§0.3].
+            found = _find(root_fields, root, other)
+            if found is not None and found is not UNKNOWN:
+                yield (
+                    where,
+                    f'Conflicting configuration arguments. "{tf_where}": conflicts with {other}',
+                )
+        for child, child_path, child_tf in _children(spec, value, where, tf_where):
+            yield from _conflicts(spec.fields, child, root, root_fields, child_path, child_tf)
+
+
+def _find(fields: Fields, values: Any, tf_path: str) -> Any:
+    """Return the value at a Terraform path such as `cluster_autoscaling.0.enabled`."""
+    first, _, rest = tf_path.partition(".")
+    for name, spec in inputs_of(fields):
+        if terraform_name(name, spec) != first:
+            continue
+        value = values.get(name)
+        if not rest:
+            return value
+        rest = rest.partition(".")[2]
+        if spec.type is Type.BLOCK and isinstance(value, Mapping):
+            return _find(spec.fields, value, rest)
+    return None
+
+
+def _present(conflicts: tuple[str, ...], inputs: Mapping[str, Any]) -> bool:
+    given = {snake_case(name) for name, value in inputs.items() if value is not None}
+    return any(other in given for other in conflicts)
+
+
+def _exactly_one(
+    fields: Fields, inputs: Mapping[str, Any], groups: tuple[tuple[str, ...], ...]
+) -> Iterator[Problem]:
+    for group in groups:
+        names = ",".join(terraform_name(name, fields[name]) for name in group)
+        given = [name for name in group if inputs.get(name) is not None]
+        for name in group if len(given) != 1 else ():
+            tf_name = terraform_name(name, fields[name])
+            if not given:
+                detail = f'"{tf_name}": one of `{names}` must be specified'
+            elif name in given:
+                found = ",".join(terraform_name(item, fields[item]) for item in given)
+                detail = (
+                    f'"{tf_name}": only one of `{names}` can be specified, but `{found}` were '
+                    "specified."
+                )
+            else:
+                continue
+            yield name, f"Invalid combination of arguments. {detail}"
+
+
+def _values(
+    fields: Fields, values: Mapping[str, Any], path: str, tf_path: str
+) -> Iterator[Problem]:
+    for spec, value, where, tf_where in _walk(fields, values, path, tf_path):
+        if value is None:
+            continue
+        if spec.unsupported:
+            if not _present(spec.conflicts, values):
+                yield (
+                    where,
+                    f'"{tf_where}": this stand-in for the gcp provider does not carry the '
+                    "argument; leave it out, or use the real provider",
+                )
+            continue
+        if value is UNKNOWN:
+            continue
+        if not contains_unknown(value):
+            for validator in spec.validators:
+                for text in validator(tf_where, value):
+                    yield where, text
+        for child, child_path, child_tf in _children(spec, value, where, tf_where):
+            yield from _values(spec.fields, child, child_path, child_tf)

@@ -1,0 +1,158 @@
+"""Waiting for long-running operations of the three kinds of API [facts real-provider.md].
+
+The real provider looks at once and then every 10 s. Here the pause starts short and grows to
+the same 10 s: an operation that a fast server ends within a second would otherwise cost ten, and
+one that takes minutes is asked for no more often than at the real provider. `gcp:pollInterval`
+sets a fixed pause, as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .configuration import COMPUTE, CONTAINER, SERVICE_USAGE
+from .errors import OperationError
+from .transport import Client, Deadline
+
+_FIRST_PAUSE_SECONDS = 0.05
+_GROWTH = 1.5
+_LONGEST_PAUSE_SECONDS = 10.0
+
+Json = Mapping[str, Any]
+
+
+class Poller:
+    """The pauses between looks at something that takes time."""
+
+    def __init__(self, client: Client, deadline: Deadline) -> None:
+        self._fixed = client.config.poll_interval_seconds
+        self._deadline = deadline
+        self._pause = _FIRST_PAUSE_SECONDS
+
+    def wait(self) -> bool:
+        """Pause before the next look; False once the time is over."""
+        if self._deadline.remaining <= 0:
+            return False
+        self._deadline.pause(self._pause if self._fixed is None else self._fixed)
+        self._pause = min(self._pause * _GROWTH, _LONGEST_PAUSE_SECONDS)
+        return True
+
+
+def wait_compute(
+    client: Client, operation: Json, project: str, activity: str, deadline: Deadline
+) -> None:
+    """Wait for a compute operation; where it lives follows from its own `region` or `zone`.
+
+    Raises:
+        OperationError: it failed, or did not end in time.
+    """
+    scope = "global"
+    if operation.get("zone"):
+        scope = "zones/" + str(operation["zone"]).rsplit("/", 1)[-1]
+    elif operation.get("region"):
+        scope = "regions/" + str(operation["region"]).rsplit("/", 1)[-1]
+    path = f"projects/{project}/{scope}/operations/{operation.get('name', '')}"
+
+    def look() -> Json:
+        return client.request(COMPUTE, "GET", path, deadline=deadline)
+
+    _wait(
+        client, operation, look, activity, deadline,
+        done=lambda answer: answer.get("status") == "DONE",
+        failure=_compute_failure,
+    )  # fmt: skip
+
+
+def wait_container(
+    client: Client, operation: Json, project: str, location: str, activity: str, deadline: Deadline
+) -> None:
+    """Wait for a GKE operation; a `statusMessage` at its end is a failure.
+
+    Raises:
+        OperationError: it failed, or did not end in time.
+    """
+    path = f"projects/{project}/locations/{location}/operations/{operation.get('name', '')}"
+
+    def look() -> Json:
+        return client.request(CONTAINER, "GET", path, deadline=deadline)
+
+    _wait(
+        client, operation, look, activity, deadline,
+        done=lambda answer: answer.get("status") == "DONE",
+        failure=lambda answer: str(answer.get("statusMessage") or ""),
+    )  # fmt: skip
+
+
+def wait_service_usage(client: Client, operation: Json, activity: str, deadline: Deadline) -> None:
+    """Wait for a service usage operation.
+
+    Raises:
+        OperationError: it failed, or did not end in time.
+    """
+
+    def look() -> Json:
+        name = str(operation.get("name", ""))
+        return client.request(SERVICE_USAGE, "GET", name, deadline=deadline)
+
+    _wait(
+        client, operation, look, activity, deadline,
+        done=lambda answer: bool(answer.get("done")),
+        failure=_rpc_failure,
+    )  # fmt: skip
+
+
+def _wait(
+    client: Client,
+    operation: Json,
+    look: Callable[[], Json],
+    activity: str,
+    deadline: Deadline,
+    *,
+    done: Callable[[Json], bool],
+    failure: Callable[[Json], str],
+) -> None:
+    poller = Poller(client, deadline)
+    answer, at_once = operation, True
+    while not done(answer):
+        if not at_once and not poller.wait():
+            minutes, seconds = divmod(int(deadline.seconds), 60)
+            raise OperationError(
+                "timeout while waiting for state to become 'done: true' "
+                f"(last state: 'done: false', timeout: {minutes}m{seconds}s)",
+                activity,
+                at_once=False,
+            )
+        answer, at_once = look(), False
+    text = failure(answer)
+    if text:
+        raise OperationError(text, activity, at_once=at_once)
+
+
+def _compute_failure(operation: Json) -> str:
+    """Return the text of a failed compute operation, with the figures of a quota [§2]."""
+    errors = (operation.get("error") or {}).get("errors") or []
+    return "\n".join(_compute_error(item) for item in errors).rstrip("\n")
+
+
+def _compute_error(item: Json) -> str:
+    text = str(item.get("message", ""))
+    for detail in item.get("errorDetails") or []:
+        quota = detail.get("quotaInfo")
+        if quota:
+            pairs = sorted((quota.get("dimensions") or {}).items())
+            dimensions = " ".join(f"{key}:{value}" for key, value in pairs)
+            text += (
+                f"\n\tmetric name = {quota.get('metricName', '')}"
+                f"\n\tlimit name = {quota.get('limitName', '')}"
+                f"\n\tlimit = {quota.get('limit', '')}"
+                f"\n\tdimensions = map[{dimensions}]"
+            )
+    return text
+
+
+def _rpc_failure(operation: Json) -> str:
+    error = operation.get("error")
+    if not error:
+        return ""
+    return f"Error code {error.get('code', 0)}, message: {error.get('message', '')}"
