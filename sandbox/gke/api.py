@@ -137,6 +137,13 @@ class KubernetesApi:
         """Close all connections."""
         await self._client.aclose()
 
+    async def probe(self, path: str = "/readyz") -> int | None:
+        """Ask a health path; return the HTTP status, or None if nobody answers."""
+        try:
+            return (await self._client.get(path)).status_code
+        except httpx.TransportError:
+            return None
+
     async def request(
         self,
         method: str,
@@ -145,20 +152,24 @@ class KubernetesApi:
         body: object = None,
         params: Mapping[str, str] | None = None,
         content_type: str = "application/json",
+        impersonate: str = "",
     ) -> KubeObject:
-        """Send one request and return the JSON answer.
+        """Send one request, as another user if one is named, and return the JSON answer.
 
         Raises:
             ApiError: the server answered with an error.
             httpx.TransportError: it did not answer.
         """
         content = None if body is None else json.dumps(body)
+        headers = {} if content is None else {"Content-Type": content_type}
+        if impersonate:
+            headers["Impersonate-User"] = impersonate
         response = await self._client.request(
             method,
             path,
             content=content,
             params=dict(params or {}),
-            headers={"Content-Type": content_type} if content is not None else None,
+            headers=headers,
         )
         if response.is_error:
             raise _api_error(response)

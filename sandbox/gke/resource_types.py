@@ -57,3 +57,24 @@ CUSTOM_RESOURCE_DEFINITIONS = ResourceType(
     "CustomResourceDefinition",
     namespaced=False,
 )
+CLUSTER_ROLE_BINDINGS = ResourceType(
+    "rbac.authorization.k8s.io",
+    "v1",
+    "clusterrolebindings",
+    "ClusterRoleBinding",
+    namespaced=False,
+)
+VALIDATING_POLICIES = ResourceType(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicy",
+    namespaced=False,
+)
+VALIDATING_POLICY_BINDINGS = ResourceType(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+)
