@@ -23,7 +23,7 @@ class RpcFailedError(Exception):
         self.partial: Any = None
         for key, value in error.trailing_metadata() or ():
             if key == "grpc-status-details-bin":
-                from google.rpc.status_pb2 import Status
+                from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 
                 status = Status.FromString(value)
                 self.partial = provider.ErrorResourceInitFailed()

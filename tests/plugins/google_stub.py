@@ -197,6 +197,8 @@ def serve(stub: GoogleStub) -> Callable[[], None]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # One packet for an answer: two of them wait 40 ms for each other's acknowledgement.
+        wbufsize = -1
 
         def _serve(self) -> None:
             parts = urlsplit(self.path)
@@ -216,6 +218,7 @@ def serve(stub: GoogleStub) -> Callable[[], None]:
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
+            self.wfile.flush()
 
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815
 

@@ -80,7 +80,7 @@ def check_inputs(
     problems = [
         *_required(fields, checked.inputs, "", ""),
         *_conflicts(fields, checked.inputs, checked.inputs, fields, "", ""),
-        *_exactly_one(fields, checked.inputs, exactly_one),
+        *_exactly_one(fields, checked.inputs, exactly_one, "", ""),
         *_values(fields, checked.inputs, "", ""),
     ]
     checked.failures += [
@@ -245,6 +245,7 @@ def _required(
             )
         for child, child_path, child_tf in _children(spec, value, where, tf_where):
             yield from _required(spec.fields, child, child_path, child_tf)
+            yield from _exactly_one(spec.fields, child, spec.exactly_one, child_path, child_tf)
 
 
 def _conflicts(
@@ -291,24 +292,31 @@ def _present(conflicts: tuple[str, ...], inputs: Mapping[str, Any]) -> bool:
 
 
 def _exactly_one(
-    fields: Fields, inputs: Mapping[str, Any], groups: tuple[tuple[str, ...], ...]
+    fields: Fields,
+    values: Mapping[str, Any],
+    groups: tuple[tuple[str, ...], ...],
+    path: str,
+    tf_path: str,
 ) -> Iterator[Problem]:
     for group in groups:
-        names = ",".join(terraform_name(name, fields[name]) for name in group)
-        given = [name for name in group if inputs.get(name) is not None]
-        for name in group if len(given) != 1 else ():
-            tf_name = terraform_name(name, fields[name])
-            if not given:
-                detail = f'"{tf_name}": one of `{names}` must be specified'
-            elif name in given:
-                found = ",".join(terraform_name(item, fields[item]) for item in given)
-                detail = (
-                    f'"{tf_name}": only one of `{names}` can be specified, but `{found}` were '
-                    "specified."
+        tf_names = {name: tf_path + terraform_name(name, fields[name]) for name in group}
+        listed = ",".join(tf_names.values())
+        given = [name for name in group if values.get(name) is not None]
+        if not given:
+            for name in group:
+                yield (
+                    path + name,
+                    "Invalid combination of arguments. "
+                    f'"{tf_names[name]}": one of `{listed}` must be specified',
                 )
-            else:
-                continue
-            yield name, f"Invalid combination of arguments. {detail}"
+        elif len(given) > 1:
+            found = ",".join(tf_names[name] for name in given)
+            for name in given:
+                yield (
+                    path + name,
+                    f'Invalid combination of arguments. "{tf_names[name]}": only one of '
+                    f"`{listed}` can be specified, but `{found}` were specified.",
+                )
 
 
 def _values(

@@ -130,7 +130,8 @@ class ProviderConfig:
         location = given or self.region or self.zone
         if not location:
             raise ProviderError(
-                "Unable to determine location: region/zone not configured in resource/provider config"
+                "Unable to determine location: region/zone not configured in resource/provider "
+                "config"
             )
         return location
 

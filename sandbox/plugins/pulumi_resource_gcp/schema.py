@@ -6,6 +6,7 @@ towards Google's JSON.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -70,6 +71,8 @@ class Field:
     key: Callable[[Any], Any] | None = None
     """For sets: what identifies an item."""
     fields: Mapping[str, Field] = field(default_factory=dict)
+    exactly_one: tuple[tuple[str, ...], ...] = ()
+    """For blocks: groups of nested fields of which exactly one must be given."""
     unsupported: bool = False
     """Exists at the real provider and is refused here: dropping it in silence would be a lie."""
 
@@ -113,6 +116,29 @@ def one_of(*allowed: str) -> Validator:
 
     def check(name: str, value: Any) -> list[str]:
         return [] if value in allowed else [f"expected {name} to be one of [{listed}], got {value}"]
+
+    return check
+
+
+def cidr_with_prefix(low: int, high: int) -> Validator:
+    """Require a range in CIDR notation whose prefix length lies in a closed range."""
+
+    def check(name: str, value: Any) -> list[str]:
+        try:
+            network = ipaddress.ip_network(value, strict=False)
+        except ValueError as error:
+            return [f'expected "{name}" to contain a valid Value, got: {value} with err: {error}']
+        if str(network) != value:
+            return [
+                f'expected "{name}" to contain a valid network Value, expected {network}, '
+                f"got {value}"
+            ]
+        if low <= network.prefixlen <= high:
+            return []
+        return [
+            f'expected "{name}" to contain a network Value with between {low} and {high} '
+            f"significant bits, got: {network.prefixlen}"
+        ]
 
     return check
 

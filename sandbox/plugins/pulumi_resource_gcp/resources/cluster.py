@@ -6,6 +6,7 @@ Owns the order of calls and the waits. The table stands in `cluster_fields`, the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -20,6 +21,7 @@ from ..values import UNKNOWN, Properties, contains_unknown
 from . import cluster_body as body
 from .base import Call, Json, ResourceKind, Timeouts, without_defaults
 from .cluster_fields import FIELDS
+from .cluster_state import cluster_state
 from .cluster_updates import steps
 
 _AT_REST = frozenset({"RUNNING", "DEGRADED", "ERROR"})
@@ -49,6 +51,28 @@ class Cluster(ResourceKind):
         found["operation"] = ""
         return found
 
+    def plan_errors(
+        self,
+        config: ProviderConfig,  # noqa: ARG002
+        inputs: Properties,
+        state: Properties | None,
+    ) -> list[str]:
+        """At creation the node version follows the master's [§1.6 for how this is told]."""
+        node, master = inputs.get("nodeVersion"), inputs.get("minMasterVersion")
+        errors: list[str] = []
+        if state is not None or contains_unknown([node, master]) or not node:
+            return errors
+        if inputs.get("removeDefaultNodePool"):
+            errors.append(
+                "node_version can only be specified if remove_default_node_pool is not true"
+            )
+        if master and str(node).partition("-")[0] != str(master).partition("-")[0]:
+            errors.append(
+                f"Resource argument node_version (value: {node}) must either be unset or set to "
+                f"the same value as min_master_version (value: {master}) on create."
+            )
+        return errors
+
     def adjust(
         self,
         config: ProviderConfig,
@@ -58,7 +82,11 @@ class Cluster(ResourceKind):
     ) -> Difference:
         """Add labels that Pulumi keeps and that are not as they should be."""
         wanted = self._labels(config, inputs, state)
-        changes = list(difference.changes)
+        changes = [change for change in difference.changes if not _quiet(change, inputs)]
+        for index, change in enumerate(changes):
+            turned_off = state.get(change.path) is True and not inputs.get(change.path)
+            if change.path in _CANNOT_BE_TURNED_OFF and turned_off:
+                changes[index] = Change(change.path, change.kind, replaces=True)
         if wanted != (state.get("pulumiLabels") or {}):
             changes += [
                 Change("effectiveLabels", UPDATE, replaces=False),
@@ -83,7 +111,16 @@ class Cluster(ResourceKind):
         name = inputs["name"]
         resource_id = f"projects/{project}/locations/{location}/clusters/{name}"
         self._check_node_tags(inputs)
-        cluster = body.create_body(call.config, inputs, project, location)
+        if location in (inputs.get("nodeLocations") or ()):
+            raise ProviderError(
+                "when using a multi-zonal cluster, node_locations should not contain the "
+                "original 'zone'"
+            )
+        found: Json = {}
+        # Only the maintenance policy of what is there already counts; errors do not.
+        with suppress(ProviderError):
+            found = self._get(call, resource_id).get("maintenancePolicy") or {}
+        cluster = body.create_body(call.config, inputs, project, location, found)
         started: Properties = {
             **without_defaults(inputs),
             "id": resource_id,
@@ -92,9 +129,6 @@ class Cluster(ResourceKind):
             "operation": "",
             "pulumiLabels": dict(cluster.get("resourceLabels") or {}),
         }
-        # The real provider looks first, too, and makes nothing of what it finds.
-        with suppress(ProviderError):
-            self._get(call, resource_id)
         parent = f"projects/{project}/locations/{location}/clusters"
         operation = self._send(call, "POST", parent, {"cluster": cluster})
         try:
@@ -117,7 +151,7 @@ class Cluster(ResourceKind):
         except ProviderError:
             raise cause from None
         _, project, _, location, *_ = resource_id.split("/")
-        state = body.cluster_state(answer, started, project, location)
+        state = cluster_state(answer, started, project, location)
         raise PartialFailureError(resource_id, state, str(cause)) from cause
 
     def _finish_creation(
@@ -134,7 +168,7 @@ class Cluster(ResourceKind):
             raise PartialFailureError(resource_id, found[1], str(error)) from error
         status = answer.get("status")
         _, project, _, location, *_ = resource_id.split("/")
-        state = body.cluster_state(answer, started, project, location)
+        state = cluster_state(answer, started, project, location)
         if not state["deletionPolicy"]:
             state["deletionPolicy"] = call.config.deletion_policy or "DELETE"
         if status in _BROKEN:
@@ -159,8 +193,11 @@ class Cluster(ResourceKind):
         except GoogleApiError as error:
             if error.status == 404:
                 return None
-            raise
-        state = body.cluster_state(answer, previous, project, location)
+            name = resource_id.rsplit("/", 1)[-1]
+            raise ProviderError(
+                f'Error when reading or editing Container Cluster "{name}": {error}'
+            ) from error
+        state = cluster_state(answer, previous, project, location)
         if not state["deletionPolicy"]:
             state["deletionPolicy"] = call.config.deletion_policy or "DELETE"
         return resource_id, state
@@ -192,13 +229,15 @@ class Cluster(ResourceKind):
             "deletionPolicy": inputs.get("deletionPolicy") or state.get("deletionPolicy"),
             "resourceLabels": inputs.get("resourceLabels") or {},
         }
-        if not requests and not state.get("operation"):
-            only_client = all(FIELDS[name].client for name in changed if name in FIELDS)
-            if changed and only_client:
-                return {**state, **kept}
+        if changed == {"deletionPolicy"}:
+            return {**state, **kept}
         self._await_rest(call, resource_id)
         for step in requests:
-            if step.action:
+            if step.is_maintenance:
+                policy = self._get(call, resource_id).get("maintenancePolicy") or {}
+                request = {"maintenancePolicy": body.maintenance(inputs, policy)}
+                operation = self._send(call, "POST", resource_id + step.action, request)
+            elif step.action:
                 operation = self._send(call, "POST", resource_id + step.action, step.request)
             else:
                 operation = self._send(call, "PUT", resource_id, step.request)
@@ -289,6 +328,25 @@ class Cluster(ResourceKind):
     @staticmethod
     def _send(call: Call, method: str, path: str, request: Mapping[str, Any] | None = None) -> Json:
         return call.client.request(CONTAINER, method, path, body=request, deadline=call.deadline)
+
+
+_CANNOT_BE_TURNED_OFF = frozenset({"enableL4IlbSubsetting", "enableFqdnNetworkPolicy"})
+_AUTOPILOT_DECIDES = re.compile(
+    r"dnsConfig(\.(?!additiveVpcScopeDnsDomain).*)?$"
+    r"|clusterAutoscaling\.(resourceLimits|autoscalingProfile)"
+    r"|clusterAutoscaling\.autoProvisioningDefaults\.(diskSize|diskType|imageType)$"
+)
+
+
+def _quiet(change: Change, inputs: Properties) -> bool:
+    """Say whether an Autopilot cluster hides a difference: the field is its own affair [R20]."""
+    if inputs.get("enableAutopilot") is not True:
+        return False
+    if change.path == "dnsConfig" and (inputs.get("dnsConfig") or {}).get(
+        "additiveVpcScopeDnsDomain"
+    ):
+        return False
+    return _AUTOPILOT_DECIDES.match(change.path) is not None
 
 
 def _known_labels(inputs: Properties) -> Json:

@@ -1,7 +1,7 @@
-"""Cluster JSON: what is sent at creation and what an answer becomes in the state.
+"""Cluster JSON that is sent, at creation and in updates.
 
 Owns the blocks that do not map one to one: endpoints, private cluster, maintenance, labels,
-node defaults [real-provider.md "Cluster body", facts google-cloud.md §6.3].
+node defaults [facts real-provider.md "Cluster body"]. Answers are read in `cluster_state`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..configuration import ProviderConfig
-from ..links import global_link, regional_link, self_link_v1
-from ..mapping import Json, expand, expand_value, flatten, get, put, zero
+from ..links import global_link, regional_link
+from ..mapping import Json, expand, expand_value, put, zero
 from ..values import Properties, is_empty
-from .cluster_fields import AUTHORIZED_NETWORKS, FIELDS, NODE_CONFIG
+from .cluster_blocks import AUTHORIZED_NETWORKS, NODE_CONFIG
+from .cluster_fields import FIELDS
 
 ATTRIBUTION_LABEL = "goog-pulumi-provisioned"
 
@@ -36,8 +37,18 @@ _SPECIAL = frozenset(
 )  # fmt: skip
 
 
-def create_body(config: ProviderConfig, inputs: Properties, project: str, location: str) -> Json:
-    """Return the `cluster` of a create request."""
+def create_body(
+    config: ProviderConfig, inputs: Properties, project: str, location: str, found: Json
+) -> Json:
+    """Return the `cluster` of a create request.
+
+    Args:
+        config: The provider's configuration.
+        inputs: What the program says.
+        project: The project.
+        location: The location.
+        found: The maintenance policy that a cluster of this name has, if there is one.
+    """
     autopilot = bool(inputs.get("enableAutopilot"))
     plain = {name: spec for name, spec in FIELDS.items() if name not in _SPECIAL}
     body = {
@@ -64,7 +75,7 @@ def create_body(config: ProviderConfig, inputs: Properties, project: str, locati
     body["binaryAuthorization"] = binary_authorization(inputs)
     body["notificationConfig"] = notification(inputs)
     body["networkPolicy"] = network_policy(inputs)
-    body["maintenancePolicy"] = maintenance(inputs)
+    body["maintenancePolicy"] = maintenance(inputs, found)
     body["controlPlaneEndpointsConfig"] = endpoints(inputs)
     body["nodeConfig"] = _node_config(inputs)
     autoscaling = cluster_autoscaling(inputs)
@@ -152,16 +163,20 @@ def network_policy(inputs: Properties) -> Json:
     return {"enabled": True, "provider": given.get("provider") or "PROVIDER_UNSPECIFIED"}
 
 
-def maintenance(inputs: Properties) -> Json:
-    """Return the maintenance policy; an empty window means any time."""
-    given = inputs.get("maintenancePolicy") or {}
-    window: Json = {}
+def maintenance(inputs: Properties, found: Json) -> Json:
+    """Return the maintenance policy; an empty window means any time.
+
+    What the cluster has already is read just before: its version guards the change, and its
+    exclusions stay unless the program has a policy of its own.
+    """
+    given = inputs.get("maintenancePolicy")
+    exclusions = (found.get("window") or {}).get("maintenanceExclusions") or {}
+    if given:
+        listed = given.get("maintenanceExclusions") or []
+        exclusions = {item["exclusionName"]: _exclusion(item) for item in listed}
+    given = given or {}
     daily, recurring = given.get("dailyMaintenanceWindow"), given.get("recurringWindow")
-    exclusions = given.get("maintenanceExclusions") or []
-    if exclusions:
-        window["maintenanceExclusions"] = {
-            item["exclusionName"]: _exclusion(item) for item in exclusions
-        }
+    window: Json = {"maintenanceExclusions": exclusions} if exclusions else {}
     if daily:
         window["dailyMaintenanceWindow"] = {"startTime": daily["startTime"]}
     elif recurring:
@@ -169,6 +184,8 @@ def maintenance(inputs: Properties) -> Json:
             "recurrence": recurring["recurrence"],
             "window": {"startTime": recurring["startTime"], "endTime": recurring["endTime"]},
         }
+    if found.get("resourceVersion"):
+        return {"resourceVersion": found["resourceVersion"], "window": window}
     return {"window": window}
 
 
@@ -226,150 +243,6 @@ def _node_config(inputs: Properties) -> Json:
     if not body.get("oauthScopes"):
         body["oauthScopes"] = [f"https://www.googleapis.com/auth/{name}" for name in _OAUTH_SCOPES]
     return body
-
-
-# --- answers ---------------------------------------------------------------------------------
-
-
-def cluster_state(answer: Json, previous: Properties, project: str, location: str) -> Properties:
-    """Return the saved form of a cluster."""
-    state = flatten(FIELDS, answer, previous)
-    state["project"] = project
-    state["location"] = answer.get("location", "")
-    state["id"] = f"projects/{project}/locations/{location}/clusters/{answer.get('name', '')}"
-    state["selfLink"] = self_link_v1(state["selfLink"])
-    state["enableShieldedNodes"] = bool(get(answer, "shieldedNodes.enabled"))
-    policy = answer.get("ipAllocationPolicy") or {}
-    state["networkingMode"] = "ROUTES" if policy.get("useRoutes") else "VPC_NATIVE"
-    if not state["ipAllocationPolicy"]:
-        state["ipAllocationPolicy"] = None
-    state["networkPolicy"] = {
-        "enabled": bool(get(answer, "networkPolicy.enabled")),
-        "provider": get(answer, "networkPolicy.provider") or "PROVIDER_UNSPECIFIED",
-    }
-    state["nodeConfig"] = (
-        flatten(NODE_CONFIG, answer["nodeConfig"], {}) if answer.get("nodeConfig") else None
-    )
-    state["nodeLocations"] = [zone for zone in answer.get("locations") or () if zone != location]
-    state["masterAuth"] = _master_auth(answer.get("masterAuth") or {})
-    state["privateClusterConfig"] = _private_cluster(answer)
-    state["masterAuthorizedNetworksConfig"] = _authorized_networks(answer)
-    state["controlPlaneEndpointsConfig"] = _endpoints(answer)
-    state["maintenancePolicy"] = _maintenance(answer)
-    state["operation"] = ""
-    state |= labels_state(answer.get("resourceLabels") or {}, previous)
-    return state
-
-
-def labels_state(effective: Mapping[str, str], previous: Properties) -> Properties:
-    """Split the labels of an answer into the program's, Pulumi's and all [facts §6.3]."""
-    mine = previous.get("pulumiLabels")
-    if mine is None:
-        own = {name: value for name, value in effective.items() if name != ATTRIBUTION_LABEL}
-        return {
-            "resourceLabels": own,
-            "pulumiLabels": dict(effective),
-            "effectiveLabels": dict(effective),
-        }
-    wanted = previous.get("resourceLabels") or {}
-    return {
-        "resourceLabels": {name: effective[name] for name in wanted if name in effective},
-        "pulumiLabels": {name: effective[name] for name in mine if name in effective},
-        "effectiveLabels": dict(effective),
-    }
-
-
-def _master_auth(answer: Json) -> Properties:
-    issued = get(answer, "clientCertificateConfig.issueClientCertificate")
-    return {
-        "clientCertificate": answer.get("clientCertificate", ""),
-        "clientCertificateConfig": {"issueClientCertificate": bool(issued)},
-        "clientKey": answer.get("clientKey", ""),
-        "clusterCaCertificate": answer.get("clusterCaCertificate", ""),
-    }
-
-
-def _private_cluster(answer: Json) -> Properties | None:
-    ip = get(answer, "controlPlaneEndpointsConfig.ipEndpointsConfig") or {}
-    private = answer.get("privateClusterConfig") or {}
-    if not ip and not private:
-        return None
-    return {
-        "enablePrivateEndpoint": ip.get("enablePublicEndpoint") is False,
-        "enablePrivateNodes": bool(
-            get(answer, "networkConfig.defaultEnablePrivateNodes")
-            or private.get("enablePrivateNodes")
-        ),
-        "masterGlobalAccessConfig": {"enabled": bool(ip.get("globalAccess"))},
-        "masterIpv4CidrBlock": private.get("masterIpv4CidrBlock", ""),
-        "peeringName": private.get("peeringName", ""),
-        "privateEndpoint": ip.get("privateEndpoint") or private.get("privateEndpoint", ""),
-        "privateEndpointSubnetwork": ip.get("privateEndpointSubnetwork", ""),
-        "publicEndpoint": ip.get("publicEndpoint") or private.get("publicEndpoint", ""),
-    }
-
-
-def _authorized_networks(answer: Json) -> Properties | None:
-    path = "controlPlaneEndpointsConfig.ipEndpointsConfig.authorizedNetworksConfig"
-    found = get(answer, path) or answer.get("masterAuthorizedNetworksConfig") or {}
-    if not found.get("enabled"):
-        return None
-    return flatten(AUTHORIZED_NETWORKS, found, {})
-
-
-def _endpoints(answer: Json) -> Properties | None:
-    found = answer.get("controlPlaneEndpointsConfig")
-    if not found:
-        return None
-    dns = found.get("dnsEndpointConfig") or {}
-    return {
-        "dnsEndpointConfig": {
-            "allowExternalTraffic": bool(dns.get("allowExternalTraffic")),
-            "enableK8sCertsViaDns": bool(dns.get("enableK8sCertsViaDns")),
-            "enableK8sTokensViaDns": bool(dns.get("enableK8sTokensViaDns")),
-            "endpoint": dns.get("endpoint", ""),
-        },
-        "ipEndpointsConfig": {"enabled": bool(get(found, "ipEndpointsConfig.enabled"))},
-    }
-
-
-def _maintenance(answer: Json) -> Properties | None:
-    window = get(answer, "maintenancePolicy.window") or {}
-    state: Properties = {}
-    if window.get("dailyMaintenanceWindow"):
-        daily = window["dailyMaintenanceWindow"]
-        state["dailyMaintenanceWindow"] = {
-            "startTime": daily.get("startTime", ""),
-            "duration": daily.get("duration", ""),
-        }
-    if window.get("recurringWindow"):
-        recurring = window["recurringWindow"]
-        state["recurringWindow"] = {
-            "startTime": get(recurring, "window.startTime") or "",
-            "endTime": get(recurring, "window.endTime") or "",
-            "recurrence": recurring.get("recurrence", ""),
-        }
-    exclusions = window.get("maintenanceExclusions") or {}
-    if exclusions:
-        state["maintenanceExclusions"] = [
-            _exclusion_state(name, item) for name, item in sorted(exclusions.items())
-        ]
-    return state or None
-
-
-def _exclusion_state(name: str, item: Json) -> Properties:
-    options = item.get("maintenanceExclusionOptions") or {}
-    state: Properties = {
-        "exclusionName": name,
-        "startTime": item.get("startTime", ""),
-        "endTime": item.get("endTime", ""),
-    }
-    if options:
-        state["exclusionOptions"] = {
-            "scope": options.get("scope", ""),
-            "endTimeBehavior": options.get("endTimeBehavior", ""),
-        }
-    return state
 
 
 def planned_value(name: str, inputs: Properties) -> Any:

@@ -1,8 +1,8 @@
 """The field table of `gcp:container/cluster:Cluster` [facts google-cloud.md §6.1].
 
-Owns which properties exist, what changes in place and what conflicts. The blocks that the API
-splits or folds (endpoints, private cluster, labels) are listed here and carried by
-`cluster_body`.
+Owns which properties exist, what changes in place and what conflicts. The nested objects stand
+in `cluster_blocks`; those that the API splits or folds (endpoints, private cluster, labels) are
+carried by `cluster_body` and `cluster_state`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,22 @@ from typing import Any
 from ..links import same_link
 from ..schema import Field, Fields, Type, one_of
 from .base import DELETION_POLICY
-
-AUTOPILOT = "enable_autopilot"
+from .cluster_blocks import (
+    ADDONS,
+    AUTHORIZED_NETWORKS,
+    AUTOPILOT,
+    ENDPOINTS,
+    IP_ALLOCATION,
+    MAINTENANCE,
+    NODE_CONFIG,
+    PRIVATE_CLUSTER,
+    PROVISIONING_DEFAULTS,
+    block,
+    disabled,
+    flag,
+    switch,
+    text,
+)
 
 
 def _name_checks(name: str, value: Any) -> list[str]:
@@ -31,180 +45,10 @@ def _name_checks(name: str, value: Any) -> list[str]:
     return found
 
 
-def _text(api: str, **more: Any) -> Field:
-    return Field(api=api, computed=True, **more)
-
-
-def _flag(api: str, **more: Any) -> Field:
-    return Field(type=Type.BOOL, api=api, **more)
-
-
-def _block(api: str, fields: Fields, **more: Any) -> Field:
-    return Field(type=Type.BLOCK, api=api, computed=True, fields=fields, **more)
-
-
-def _switch(api: str, **more: Any) -> Field:
-    """A block that holds `enabled` alone."""
-    return _block(api, {"enabled": _flag("enabled", required=True)}, **more)
-
-
-def _disabled(api: str, **more: Any) -> Field:
-    """A block that holds `disabled` alone."""
-    return _block(api, {"disabled": _flag("disabled", required=True)}, **more)
-
-
-_ADDONS: Fields = {
-    "httpLoadBalancing": _disabled("httpLoadBalancing"),
-    "horizontalPodAutoscaling": _disabled("horizontalPodAutoscaling"),
-    "networkPolicyConfig": _disabled("networkPolicyConfig", conflicts=(AUTOPILOT,)),
-    "dnsCacheConfig": _switch("dnsCacheConfig", conflicts=(AUTOPILOT,)),
-    "statefulHaConfig": _switch("statefulHaConfig", conflicts=(AUTOPILOT,)),
-    "gcePersistentDiskCsiDriverConfig": _switch("gcePersistentDiskCsiDriverConfig"),
-    "gcpFilestoreCsiDriverConfig": _switch("gcpFilestoreCsiDriverConfig"),
-    "gcsFuseCsiDriverConfig": _switch("gcsFuseCsiDriverConfig"),
-    "gkeBackupAgentConfig": _switch("gkeBackupAgentConfig"),
-    "configConnectorConfig": _switch("configConnectorConfig"),
-    "parallelstoreCsiDriverConfig": _switch("parallelstoreCsiDriverConfig"),
-    "highScaleCheckpointingConfig": _switch("highScaleCheckpointingConfig"),
-}
-
-_PROVISIONING_DEFAULTS: Fields = {
-    "serviceAccount": Field(api="serviceAccount", default="default"),
-    "oauthScopes": Field(type=Type.LIST, api="oauthScopes", computed=True),
-    "bootDiskKmsKey": Field(api="bootDiskKmsKey", force_new=True),
-    "diskSize": Field(type=Type.INT, api="diskSizeGb", computed=True),
-    "diskType": _text("diskType"),
-    "imageType": _text("imageType"),
-    "minCpuPlatform": _text("minCpuPlatform"),
-}
-
-_IP_ALLOCATION: Fields = {
-    "clusterIpv4CidrBlock": _text(
-        "clusterIpv4CidrBlock",
-        force_new=True,
-        conflicts=("ip_allocation_policy.0.cluster_secondary_range_name",),
-    ),
-    "servicesIpv4CidrBlock": _text(
-        "servicesIpv4CidrBlock",
-        force_new=True,
-        conflicts=("ip_allocation_policy.0.services_secondary_range_name",),
-    ),
-    "clusterSecondaryRangeName": _text(
-        "clusterSecondaryRangeName",
-        force_new=True,
-        conflicts=("ip_allocation_policy.0.cluster_ipv4_cidr_block",),
-    ),
-    "servicesSecondaryRangeName": _text(
-        "servicesSecondaryRangeName",
-        force_new=True,
-        conflicts=("ip_allocation_policy.0.services_ipv4_cidr_block",),
-    ),
-    "stackType": Field(api="stackType", default="IPV4", validators=(one_of("IPV4", "IPV4_IPV6"),)),
-}
-
-_WINDOW: Fields = {
-    "startTime": Field(api="startTime", required=True),
-    "endTime": Field(api="endTime", required=True),
-    "recurrence": Field(api="recurrence", required=True),
-}
-MAINTENANCE: Fields = {
-    "dailyMaintenanceWindow": Field(
-        type=Type.BLOCK,
-        fields={
-            "startTime": Field(api="startTime", required=True),
-            "duration": _text("duration"),
-        },
-    ),
-    "recurringWindow": Field(type=Type.BLOCK, fields=_WINDOW),
-    "maintenanceExclusions": Field(
-        type=Type.BLOCK_SET,
-        tf="maintenance_exclusion",
-        fields={
-            "exclusionName": Field(required=True),
-            "startTime": Field(required=True),
-            "endTime": Field(computed=True),
-            "exclusionOptions": Field(
-                type=Type.BLOCK,
-                fields={
-                    "scope": Field(required=True),
-                    "endTimeBehavior": Field(computed=True),
-                },
-            ),
-        },
-    ),
-}
-
-PRIVATE_CLUSTER: Fields = {
-    "enablePrivateEndpoint": _flag(""),
-    "enablePrivateNodes": _flag("", computed=True),
-    "masterIpv4CidrBlock": Field(computed=True, force_new=True),
-    "masterGlobalAccessConfig": Field(
-        type=Type.BLOCK, computed=True, fields={"enabled": _flag("", required=True)}
-    ),
-    "privateEndpointSubnetwork": Field(computed=True, force_new=True, same=same_link),
-    "peeringName": Field(output=True),
-    "privateEndpoint": Field(output=True),
-    "publicEndpoint": Field(output=True),
-}
-
-AUTHORIZED_NETWORKS: Fields = {
-    "cidrBlocks": Field(
-        type=Type.BLOCK_SET,
-        api="cidrBlocks",
-        fields={
-            "cidrBlock": Field(api="cidrBlock", required=True),
-            "displayName": Field(api="displayName"),
-        },
-    ),
-    "gcpPublicCidrsAccessEnabled": _flag("gcpPublicCidrsAccessEnabled", computed=True),
-    "privateEndpointEnforcementEnabled": _flag("privateEndpointEnforcementEnabled", computed=True),
-}
-
-ENDPOINTS: Fields = {
-    "dnsEndpointConfig": Field(
-        type=Type.BLOCK,
-        computed=True,
-        fields={
-            "endpoint": Field(output=True),
-            "allowExternalTraffic": _flag("", computed=True),
-            "enableK8sCertsViaDns": _flag("", computed=True),
-            "enableK8sTokensViaDns": _flag("", computed=True),
-        },
-    ),
-    "ipEndpointsConfig": Field(
-        type=Type.BLOCK, computed=True, fields={"enabled": _flag("", computed=True)}
-    ),
-}
-
-NODE_CONFIG: Fields = {
-    "machineType": _text("machineType", force_new=True),
-    "diskSizeGb": Field(type=Type.INT, api="diskSizeGb", computed=True, force_new=True),
-    "diskType": _text("diskType", force_new=True),
-    "imageType": _text("imageType"),
-    "oauthScopes": Field(type=Type.SET, api="oauthScopes", computed=True, force_new=True),
-    "serviceAccount": _text("serviceAccount", force_new=True),
-    "labels": Field(type=Type.MAP, api="labels", computed=True, force_new=True),
-    "metadata": Field(type=Type.MAP, api="metadata", computed=True, force_new=True),
-    "tags": Field(type=Type.LIST, api="tags", force_new=True),
-    "spot": _flag("spot", force_new=True),
-    "preemptible": _flag("preemptible", force_new=True),
-    "gvnic": _switch("gvnic", force_new=True),
-    "gcfsConfig": _switch("gcfsConfig", force_new=True),
-    "secondaryBootDisks": Field(
-        type=Type.BLOCKS,
-        api="secondaryBootDisks",
-        force_new=True,
-        fields={
-            "diskImage": Field(api="diskImage", required=True, force_new=True),
-            "mode": Field(api="mode", force_new=True),
-        },
-    ),
-}
-
 _NOT_CARRIED = frozenset(
     {
-        "anonymousAuthenticationConfig", "authenticatorGroupsConfig", "autopilotClusterPolicyConfig",
-        "autopilotPrivilegedAdmissions", "clusterTelemetry", "confidentialNodes",
+        "anonymousAuthenticationConfig", "authenticatorGroupsConfig",
+        "autopilotClusterPolicyConfig", "autopilotPrivilegedAdmissions", "clusterTelemetry", "confidentialNodes",
         "dataplaneOptimizationMode", "desiredEmulatedVersion", "enableK8sBetaApis",
         "enterpriseConfig", "identityServiceConfig", "ignoreNodeCountChanges",
         "inTransitEncryptionConfig", "managedMachineLearningDiagnosticsConfig",
@@ -222,43 +66,41 @@ FIELDS: Fields = {
     "location": Field(api="location", computed=True, force_new=True),
     "project": Field(computed=True, force_new=True),
     "description": Field(api="description", force_new=True),
-    "enableAutopilot": _flag("autopilot.enabled", force_new=True, sticky=True),
-    "allowNetAdmin": _flag("autopilot.workloadPolicyConfig.allowNetAdmin", sticky=True),
-    "enableMultiNetworking": _flag("networkConfig.enableMultiNetworking"),
+    "enableAutopilot": flag("autopilot.enabled", force_new=True, sticky=True),
+    "allowNetAdmin": flag("autopilot.workloadPolicyConfig.allowNetAdmin", sticky=True),
+    "enableMultiNetworking": flag("networkConfig.enableMultiNetworking"),
     "network": Field(
         api="networkConfig.network", default="default", force_new=True, same=same_link
     ),
-    "subnetwork": _text("networkConfig.subnetwork", force_new=True, same=same_link),
+    "subnetwork": text("networkConfig.subnetwork", force_new=True, same=same_link),
     "networkingMode": Field(
         computed=True, force_new=True, validators=(one_of("VPC_NATIVE", "ROUTES"),)
     ),
-    "ipAllocationPolicy": _block(
-        "ipAllocationPolicy", _IP_ALLOCATION, force_new=True, conflicts=("cluster_ipv4_cidr",)
+    "ipAllocationPolicy": block(
+        "ipAllocationPolicy", IP_ALLOCATION, force_new=True, conflicts=("cluster_ipv4_cidr",)
     ),
-    "clusterIpv4Cidr": _text(
-        "clusterIpv4Cidr", force_new=True, conflicts=("ip_allocation_policy",)
-    ),
-    "datapathProvider": _text(
+    "clusterIpv4Cidr": text("clusterIpv4Cidr", force_new=True, conflicts=("ip_allocation_policy",)),
+    "datapathProvider": text(
         "networkConfig.datapathProvider",
         force_new=True,
         validators=(
             one_of("DATAPATH_PROVIDER_UNSPECIFIED", "LEGACY_DATAPATH", "ADVANCED_DATAPATH"),
         ),
     ),
-    "enableIntranodeVisibility": _flag(
+    "enableIntranodeVisibility": flag(
         "networkConfig.enableIntraNodeVisibility", computed=True, conflicts=(AUTOPILOT,)
     ),
-    "defaultSnatStatus": _disabled("networkConfig.defaultSnatStatus"),
-    "dnsConfig": _block(
+    "defaultSnatStatus": disabled("networkConfig.defaultSnatStatus"),
+    "dnsConfig": block(
         "networkConfig.dnsConfig",
         {
-            "clusterDns": _text("clusterDns"),
-            "clusterDnsScope": _text("clusterDnsScope"),
-            "clusterDnsDomain": _text("clusterDnsDomain"),
-            "additiveVpcScopeDnsDomain": _text("additiveVpcScopeDnsDomain"),
+            "clusterDns": text("clusterDns"),
+            "clusterDnsScope": text("clusterDnsScope"),
+            "clusterDnsDomain": text("clusterDnsDomain"),
+            "additiveVpcScopeDnsDomain": text("additiveVpcScopeDnsDomain"),
         },
     ),
-    "gatewayApiConfig": _block(
+    "gatewayApiConfig": block(
         "networkConfig.gatewayApiConfig",
         {
             "channel": Field(
@@ -270,21 +112,21 @@ FIELDS: Fields = {
             )
         },
     ),
-    "serviceExternalIpsConfig": _switch("networkConfig.serviceExternalIpsConfig"),
-    "enableL4IlbSubsetting": _flag(
+    "serviceExternalIpsConfig": switch("networkConfig.serviceExternalIpsConfig"),
+    "enableL4IlbSubsetting": flag(
         "networkConfig.enableL4ilbSubsetting", tf="enable_l4_ilb_subsetting", computed=True
     ),
-    "disableL4LbFirewallReconciliation": _flag(
+    "disableL4LbFirewallReconciliation": flag(
         "networkConfig.disableL4LbFirewallReconciliation",
         tf="disable_l4_lb_firewall_reconciliation",
     ),
-    "enableFqdnNetworkPolicy": _flag("networkConfig.enableFqdnNetworkPolicy"),
-    "enableCiliumClusterwideNetworkPolicy": _flag(
+    "enableFqdnNetworkPolicy": flag("networkConfig.enableFqdnNetworkPolicy"),
+    "enableCiliumClusterwideNetworkPolicy": flag(
         "networkConfig.enableCiliumClusterwideNetworkPolicy"
     ),
-    "privateIpv6GoogleAccess": _text("networkConfig.privateIpv6GoogleAccess"),
+    "privateIpv6GoogleAccess": text("networkConfig.privateIpv6GoogleAccess"),
     "minMasterVersion": Field(api="initialClusterVersion", client=True),
-    "releaseChannel": _block(
+    "releaseChannel": block(
         "releaseChannel",
         {
             "channel": Field(
@@ -294,15 +136,15 @@ FIELDS: Fields = {
             )
         },
     ),
-    "gkeAutoUpgradeConfig": _block(
+    "gkeAutoUpgradeConfig": block(
         "gkeAutoUpgradeConfig", {"patchMode": Field(api="patchMode", required=True)}
     ),
     "resourceLabels": Field(type=Type.MAP),
-    "addonsConfig": _block("addonsConfig", _ADDONS),
-    "binaryAuthorization": _block(
+    "addonsConfig": block("addonsConfig", ADDONS),
+    "binaryAuthorization": block(
         "binaryAuthorization",
         {
-            "enabled": _flag(
+            "enabled": flag(
                 "enabled",
                 conflicts=(AUTOPILOT, "binary_authorization.0.evaluation_mode"),
             ),
@@ -314,10 +156,10 @@ FIELDS: Fields = {
             ),
         },
     ),
-    "clusterAutoscaling": _block(
+    "clusterAutoscaling": block(
         "autoscaling",
         {
-            "enabled": _flag("enableNodeAutoprovisioning", computed=True, conflicts=(AUTOPILOT,)),
+            "enabled": flag("enableNodeAutoprovisioning", computed=True, conflicts=(AUTOPILOT,)),
             "resourceLimits": Field(
                 type=Type.BLOCKS,
                 api="resourceLimits",
@@ -329,19 +171,23 @@ FIELDS: Fields = {
                     "maximum": Field(type=Type.INT, api="maximum", required=True),
                 },
             ),
-            "autoscalingProfile": _text("autoscalingProfile"),
+            "autoscalingProfile": Field(
+                api="autoscalingProfile",
+                default="BALANCED",
+                validators=(one_of("BALANCED", "OPTIMIZE_UTILIZATION"),),
+            ),
             "autoProvisioningLocations": Field(
                 type=Type.LIST, api="autoprovisioningLocations", computed=True
             ),
-            "autoProvisioningDefaults": _block(
-                "autoprovisioningNodePoolDefaults", _PROVISIONING_DEFAULTS
+            "autoProvisioningDefaults": block(
+                "autoprovisioningNodePoolDefaults", PROVISIONING_DEFAULTS
             ),
         },
     ),
-    "nodePoolAutoConfig": _block(
+    "nodePoolAutoConfig": block(
         "nodePoolAutoConfig",
         {
-            "networkTags": _block(
+            "networkTags": block(
                 "networkTags", {"tags": Field(type=Type.LIST, api="tags", computed=True)}
             ),
             "resourceManagerTags": Field(
@@ -349,66 +195,72 @@ FIELDS: Fields = {
             ),
         },
     ),
-    "maintenancePolicy": Field(type=Type.BLOCK, computed=True, fields=MAINTENANCE),
+    "maintenancePolicy": Field(
+        type=Type.BLOCK,
+        fields=MAINTENANCE,
+        exactly_one=(("dailyMaintenanceWindow", "recurringWindow"),),
+    ),
     "privateClusterConfig": Field(type=Type.BLOCK, computed=True, fields=PRIVATE_CLUSTER),
     "masterAuthorizedNetworksConfig": Field(
         type=Type.BLOCK, computed=True, fields=AUTHORIZED_NETWORKS
     ),
     "controlPlaneEndpointsConfig": Field(type=Type.BLOCK, computed=True, fields=ENDPOINTS),
-    "loggingConfig": _block(
+    "loggingConfig": block(
         "loggingConfig.componentConfig",
-        {"enableComponents": Field(type=Type.SET, api="enableComponents", required=True)},
+        {"enableComponents": Field(type=Type.LIST, api="enableComponents", required=True)},
     ),
-    "monitoringConfig": _block(
+    "monitoringConfig": block(
         "monitoringConfig",
         {
             "enableComponents": Field(
-                type=Type.SET, api="componentConfig.enableComponents", computed=True
+                type=Type.LIST, api="componentConfig.enableComponents", computed=True
             ),
-            "managedPrometheus": _switch("managedPrometheusConfig"),
+            "managedPrometheus": switch("managedPrometheusConfig"),
         },
     ),
-    "loggingService": _text("loggingService"),
-    "monitoringService": _text("monitoringService"),
-    "costManagementConfig": _switch("costManagementConfig"),
-    "securityPostureConfig": _block(
+    "loggingService": text("loggingService"),
+    "monitoringService": text("monitoringService"),
+    "costManagementConfig": switch("costManagementConfig"),
+    "securityPostureConfig": block(
         "securityPostureConfig",
-        {"mode": _text("mode"), "vulnerabilityMode": _text("vulnerabilityMode")},
+        {"mode": text("mode"), "vulnerabilityMode": text("vulnerabilityMode")},
     ),
-    "verticalPodAutoscaling": _switch("verticalPodAutoscaling"),
-    "workloadIdentityConfig": _block(
+    "verticalPodAutoscaling": switch("verticalPodAutoscaling"),
+    "workloadIdentityConfig": block(
         "workloadIdentityConfig", {"workloadPool": Field(api="workloadPool")}
     ),
-    "meshCertificates": _block(
+    "meshCertificates": block(
         "meshCertificates",
-        {"enableCertificates": _flag("enableCertificates", required=True)},
+        {"enableCertificates": flag("enableCertificates", required=True)},
     ),
-    "databaseEncryption": _block(
+    "databaseEncryption": block(
         "databaseEncryption",
         {"state": Field(api="state", required=True), "keyName": Field(api="keyName")},
     ),
-    "secretManagerConfig": _switch("secretManagerConfig"),
-    "notificationConfig": _block(
+    "secretManagerConfig": switch("secretManagerConfig"),
+    "notificationConfig": block(
         "notificationConfig",
         {
-            "pubsub": _block(
+            "pubsub": block(
                 "pubsub",
-                {"enabled": _flag("enabled", required=True), "topic": Field(api="topic")},
+                {"enabled": flag("enabled", required=True), "topic": Field(api="topic")},
             )
         },
     ),
-    "fleet": _block("fleet", {"project": Field(api="project")}),
+    "fleet": block("fleet", {"project": Field(api="project")}),
     "nodeLocations": Field(type=Type.SET, computed=True),
-    "enableShieldedNodes": _flag("shieldedNodes.enabled", default=True, conflicts=(AUTOPILOT,)),
-    "enableLegacyAbac": _flag("legacyAbac.enabled"),
-    "enableKubernetesAlpha": _flag("enableKubernetesAlpha", force_new=True),
-    "enableTpu": _flag("enableTpu", force_new=True, computed=True),
+    "enableShieldedNodes": flag(
+        "shieldedNodes.enabled", default=True, sticky=True, conflicts=(AUTOPILOT,)
+    ),
+    "enableLegacyAbac": flag("legacyAbac.enabled"),
+    "enableKubernetesAlpha": flag("enableKubernetesAlpha", force_new=True),
+    "enableTpu": flag("enableTpu", force_new=True, computed=True),
     "networkPolicy": Field(
         type=Type.BLOCK,
         computed=True,
         conflicts=(AUTOPILOT,),
         fields={
-            "enabled": _flag("enabled", required=True),
+            "enabled": flag("enabled", required=True),
             "provider": Field(api="provider", computed=True),
         },
     ),
@@ -433,7 +285,7 @@ FIELDS: Fields = {
                 api="clientCertificateConfig",
                 force_new=True,
                 fields={
-                    "issueClientCertificate": _flag(
+                    "issueClientCertificate": flag(
                         "issueClientCertificate", required=True, force_new=True
                     )
                 },

@@ -11,7 +11,8 @@ from ..links import global_link, same_link, self_link_v1
 from ..mapping import Json, expand_value, zero
 from ..schema import Field, Fields, Type, between, matches, one_of
 from ..values import Properties, is_empty
-from .base import COMPUTE_NAME, DELETION_POLICY, PROJECT, Call, ComputeResource, without_defaults
+from .base import DELETION_POLICY, PROJECT, Call, without_defaults
+from .compute import COMPUTE_NAME, ComputeResource
 
 
 def _same_protocol(old: Any, new: Any) -> bool:
@@ -112,7 +113,7 @@ class Firewall(ComputeResource):
 
     def plan_errors(
         self,
-        config: ProviderConfig,
+        config: ProviderConfig,  # noqa: ARG002
         inputs: Properties,
         state: Properties | None,  # noqa: ARG002
     ) -> list[str]:

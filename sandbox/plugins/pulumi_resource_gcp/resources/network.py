@@ -6,23 +6,22 @@ from typing import ClassVar
 
 from ..checking import AutoName
 from ..configuration import COMPUTE, ProviderConfig
-from ..links import self_link_v1
-from ..mapping import Json, put
+from ..links import same_link, self_link_v1
+from ..mapping import Json, expand
 from ..operations import wait_compute
 from ..schema import Field, Fields, Type, matches, one_of
 from ..values import Properties
-from .base import COMPUTE_NAME, DELETION_POLICY, PROJECT, Call, ComputeResource, without_defaults
+from .base import DELETION_POLICY, PROJECT, Call, without_defaults
+from .compute import COMPUTE_NAME, ComputeResource
 
-# Everything that can be changed in place, with the JSON that a PATCH carries.
-_IN_PLACE = {
-    "mtu": "mtu",
-    "routingMode": "routingConfig.routingMode",
-    "networkFirewallPolicyEnforcementOrder": "networkFirewallPolicyEnforcementOrder",
-    "enableUlaInternalIpv6": "enableUlaInternalIpv6",
-    "bgpBestPathSelectionMode": "routingConfig.bgpBestPathSelectionMode",
-    "bgpAlwaysCompareMed": "routingConfig.bgpAlwaysCompareMed",
-    "bgpInterRegionCost": "routingConfig.bgpInterRegionCost",
-}
+_ROUTING = (
+    "routingMode",
+    "bgpBestPathSelectionMode",
+    "bgpAlwaysCompareMed",
+    "bgpInterRegionCost",
+    "deleteBgpAlwaysCompareMed",
+)
+_ORDER = "networkFirewallPolicyEnforcementOrder"
 
 
 class Network(ComputeResource):
@@ -53,7 +52,7 @@ class Network(ComputeResource):
         "description": Field(api="description", force_new=True),
         "enableUlaInternalIpv6": Field(type=Type.BOOL, api="enableUlaInternalIpv6"),
         "internalIpv6Range": Field(api="internalIpv6Range", computed=True, force_new=True),
-        "networkProfile": Field(api="networkProfile", force_new=True),
+        "networkProfile": Field(api="networkProfile", force_new=True, same=same_link),
         "bgpBestPathSelectionMode": Field(
             api="routingConfig.bgpBestPathSelectionMode",
             computed=True,
@@ -129,16 +128,21 @@ class Network(ComputeResource):
         inputs: Properties,
         changed: frozenset[str],
     ) -> Properties:
-        """PATCH what differs; the real provider reads the network just before [real-provider.md]."""
-        body: Json = {}
-        for name, path in _IN_PLACE.items():
-            if name in changed:
-                value = inputs.get(name)
-                put(body, path, self.fields[name].default if value is None else value)
-        if not body:
+        """One PATCH per group of fields; only that of the MTU reads before [real-provider.md]."""
+        if changed <= {"deletionPolicy"}:
             return {**state, **without_defaults(inputs)}
-        before = call.compute("GET", resource_id)
-        if before.get("fingerprint"):
-            body["fingerprint"] = before["fingerprint"]
-        self.change(call, resource_id, "PATCH", resource_id, body)
+        if changed & {*_ROUTING, _ORDER}:
+            given = {name: inputs[name] for name in _ROUTING if inputs.get(name) is not None}
+            body = expand({name: self.fields[name] for name in _ROUTING}, given)
+            body[_ORDER] = inputs.get(_ORDER) or self.fields[_ORDER].default
+            self.change(call, resource_id, "PATCH", resource_id, body)
+        if "enableUlaInternalIpv6" in changed:
+            body = {"enableUlaInternalIpv6": bool(inputs.get("enableUlaInternalIpv6"))}
+            self.change(call, resource_id, "PATCH", resource_id, body)
+        if "mtu" in changed:
+            before = call.compute("GET", resource_id)
+            body = {"mtu": inputs.get("mtu")}
+            if before.get("fingerprint"):
+                body["fingerprint"] = before["fingerprint"]
+            self.change(call, resource_id, "PATCH", resource_id, body)
         return self.read_again(call, resource_id, inputs)

@@ -12,7 +12,8 @@ from ..links import global_link, same_link, self_link_v1
 from ..mapping import Json, expand, expand_value, flatten, zero
 from ..schema import Field, Fields, Type, matches, one_of
 from ..values import Properties
-from .base import COMPUTE_NAME, DELETION_POLICY, PROJECT, Call, ComputeResource, without_defaults
+from .base import DELETION_POLICY, PROJECT, Call, without_defaults
+from .compute import COMPUTE_NAME, ComputeResource
 
 
 def _is_cidr(name: str, value: Any) -> list[str]:
@@ -56,12 +57,14 @@ _SECONDARY = {
 
 # What one PATCH each carries, in the order of the provider's update steps.
 _PATCHES = (
-    ("secondaryIpRanges",),
-    ("privateIpv6GoogleAccess", "stackType", "ipv6AccessType"),
+    (
+        "privateIpv6GoogleAccess", "stackType", "ipv6AccessType", "ipCollection",
+        "allowSubnetCidrRoutesOverlap",
+    ),
     ("purpose", "role"),
+    ("secondaryIpRanges",),
     ("logConfig",),
-    ("allowSubnetCidrRoutesOverlap",),
-)
+)  # fmt: skip
 
 
 class Subnetwork(ComputeResource):
@@ -106,7 +109,7 @@ class Subnetwork(ComputeResource):
         "description": Field(api="description", force_new=True),
         "externalIpv6Prefix": Field(api="externalIpv6Prefix", computed=True, force_new=True),
         "internalIpv6Prefix": Field(api="internalIpv6Prefix", computed=True, force_new=True),
-        "ipCollection": Field(api="ipCollection", force_new=True, same=same_link),
+        "ipCollection": Field(api="ipCollection", same=same_link),
         "reservedInternalRange": Field(api="reservedInternalRange", force_new=True, same=same_link),
         "resolveSubnetMask": Field(
             api="resolveSubnetMask",
@@ -190,15 +193,14 @@ class Subnetwork(ComputeResource):
         changed: frozenset[str],
     ) -> Properties:
         """One call per group of fields, as recorded [real-provider.md]."""
-        touched = False
+        if changed <= {"deletionPolicy", "sendSecondaryIpRangeIfEmpty"}:
+            return {**state, **without_defaults(inputs)}
         if "ipCidrRange" in changed:
             body: Json = {"ipCidrRange": inputs["ipCidrRange"]}
             self.change(call, resource_id, "POST", f"{resource_id}/expandIpCidrRange", body)
-            touched = True
         if "privateIpGoogleAccess" in changed:
             body = {"privateIpGoogleAccess": bool(inputs.get("privateIpGoogleAccess"))}
             self.change(call, resource_id, "POST", f"{resource_id}/setPrivateIpGoogleAccess", body)
-            touched = True
         for group in _PATCHES:
             if changed.isdisjoint(group):
                 continue
@@ -211,9 +213,6 @@ class Subnetwork(ComputeResource):
             if fingerprint:
                 body["fingerprint"] = fingerprint
             self.change(call, resource_id, "PATCH", resource_id, body)
-            touched = True
-        if not touched:
-            return {**state, **without_defaults(inputs)}
         return self.read_again(call, resource_id, inputs)
 
     def _patch_value(self, name: str, inputs: Properties) -> Any:
