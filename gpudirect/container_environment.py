@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpudirect.pod_reading import ContainerView, Report, items
+from gpudirect.pod_reading import ContainerView, Report
 from gpudirect.tree_edit import TreeEditor
 from gpudirect.workload_environment import DEBUG_VARIABLES, LIBRARY_PATH
 
@@ -26,12 +26,14 @@ class WantedVariables:
         values: Variables by name, in the order to add them.
         previous: What an older render had put in; an entry equal to it may be changed or removed.
         required: Variables whose values the plug-in enforces.
+        debug: Variables of the debug log that was asked for.
         library_path: Folder that `LD_LIBRARY_PATH` must reach.
     """
 
     values: Mapping[str, str]
     previous: Mapping[str, str]
     required: Mapping[str, str]
+    debug: Mapping[str, str]
     library_path: str
 
 
@@ -72,14 +74,6 @@ def merge_variables(
             )
     for entry in entries:
         _check_quotes(entry, view, report)
-    if items(container, "envFrom"):
-        report.warning(
-            f"{view.path}.envFrom",
-            None,
-            f"container {view.name!r} takes variables from elsewhere; of the same name, those put "
-            "in here win",
-            "Set a variable under env to have your own value win.",
-        )
 
 
 def _leave_last_of_each_name(entries: list[Any], view: ContainerView, report: Report) -> None:
@@ -153,7 +147,7 @@ def _compare(
         report.warning(
             path,
             "valueFrom",
-            f"container {view.name!r} takes {name} from elsewhere; the release wants {value}",
+            f"container {view.name!r} takes {name} from elsewhere; {value!r} was to be put in",
             "Make sure that it is the same, or remove the entry.",
         )
         return
@@ -168,13 +162,13 @@ def _compare(
             f"whose value is not {value!r}",
             f"Remove the entry, or set it to {value!r}.",
         )
-    elif name not in DEBUG_VARIABLES:
+    elif name not in DEBUG_VARIABLES or name in wanted.debug:
         report.warning(
             path,
             own,
-            f"container {view.name!r} sets {name} to {own!r}, the release wants {value!r}; "
+            f"container {view.name!r} sets {name} to {own!r}, {value!r} was to be put in; "
             "yours was kept",
-            "Remove the entry to take the release's value.",
+            "Remove the entry to have the other.",
         )
 
 

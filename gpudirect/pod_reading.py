@@ -98,9 +98,15 @@ def items(mapping: Mapping[str, Any], key: str) -> Sequence[Any]:
 
 
 def fields(mapping: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    """Return the mapping at the end of a path of keys; absent or empty keys hold none."""
+    """Return the mapping at the end of a path of keys.
+
+    Absent or empty keys hold none, and neither does what is no mapping (`check_shape` reports it).
+    """
     for key in keys:
-        mapping = mapping.get(key) or {}
+        inner = mapping.get(key)
+        if not isinstance(inner, Mapping):
+            return {}
+        mapping = inner
     return mapping
 
 

@@ -268,6 +268,7 @@ def _put_in_containers(edit: _Edit, debug: Mapping[str, str]) -> None:
             for name, value in environment.release.required_environment.items()
             if name in profile
         },
+        debug=debug,
         library_path=stack.library_path,
     )
     for view in gpu_containers(edit.spec):

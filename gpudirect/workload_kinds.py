@@ -229,14 +229,18 @@ def _nodes(document: Mapping[str, Any], path: Path) -> int:
         if not isinstance(node, Mapping):
             continue
         for key in _COUNTS:
-            count = node.get(key)
-            if isinstance(count, int) and not isinstance(count, bool):
-                nodes *= count
-        size = node.get("size")
-        if isinstance(size, int) and node.get("leaderTemplate") is not None:
+            nodes *= _count(node.get(key))
+        if "size" in node and node.get("leaderTemplate") is not None:
             # Of a group's Pods one comes from the leader's template, the others from the workers'.
-            nodes = nodes // max(size, 1) * (1 if path[-1] == "leaderTemplate" else size - 1)
+            size = _count(node["size"])
+            nodes = nodes // size * (1 if path[-1] == "leaderTemplate" else size - 1)
     return nodes
+
+
+def _count(value: object) -> int:
+    """Read a count; what is none, or not known, stands for one."""
+    # Pulumi hands over every number as a float.
+    return max(int(value), 1) if isinstance(value, int | float) else 1
 
 
 def _owner_selector(

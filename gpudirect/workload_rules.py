@@ -51,6 +51,8 @@ NOT_WITH_A_CLASS = frozenset(
     )
 ) | {"node.kubernetes.io/instance-type"}
 
+ACCELERATOR_COUNT = "cloud.google.com/gke-accelerator-count"
+_LOCAL_SSD = "cloud.google.com/gke-ephemeral-storage-local-ssd"
 _NODE_POOL = "cloud.google.com/gke-nodepool"
 _SHARED_GPU = {
     "cloud.google.com/gke-gpu-partition-size": "multi-instance GPUs",
@@ -179,38 +181,46 @@ def _check_selectors(spec: Mapping[str, Any], stack: GpuStack, report: Report) -
                 f"{stack.accelerator}",
                 _other_stack(values) or f"Select {stack.accelerator} or leave the selector out.",
             )
-    for key in _MACHINE_KEYS:
+    for key, expected in (
+        *((key, stack.machine_type) for key in _MACHINE_KEYS),
+        (ACCELERATOR_COUNT, str(stack.gpus_per_node)),
+    ):
         for path, values in selected_values(spec, key):
-            if stack.machine_type not in values:
+            if expected not in values:
                 report.error(
                     path,
                     ", ".join(values),
-                    f"the Pod selects another machine, but the stack is {stack.name} and expects "
-                    f"{stack.machine_type}",
+                    f"the Pod selects another machine by {key}, but the stack is {stack.name} and "
+                    f"expects {expected}",
                     "Leave the selector out.",
                 )
-    if _NODE_POOL in keys:
-        report.error(
-            keys[_NODE_POOL],
-            fields(spec, "nodeSelector").get(_NODE_POOL),
-            f"{_NODE_POOL} is refused by Autopilot, which makes its own node pools",
+    for key, problem, fix in (
+        (
+            _NODE_POOL,
+            "is refused by Autopilot, which makes its own node pools",
             "Remove it; the accelerator selector finds the nodes.",
-        )
-    for key, what in _SHARED_GPU.items():
-        if key in keys:
-            report.error(
-                keys[key],
-                fields(spec, "nodeSelector").get(key),
-                f"{stack.technology} does not work with {what} ({key})",
-                "Remove the selector; the Pod takes whole GPUs.",
+        ),
+        (
+            _LOCAL_SSD,
+            "must not be set: these machines always have their local SSDs as ephemeral storage",
+            "Remove it.",
+        ),
+        (
+            _FAST_SOCKET,
+            f"selects NCCL FastSocket, which does not work with {stack.technology}",
+            "Remove it.",
+        ),
+        *(
+            (
+                key,
+                f"selects {what}, which does not work with {stack.technology}",
+                "Remove it; the Pod takes whole GPUs.",
             )
-    if _FAST_SOCKET in keys:
-        report.error(
-            keys[_FAST_SOCKET],
-            fields(spec, "nodeSelector").get(_FAST_SOCKET),
-            f"{stack.technology} does not work with NCCL FastSocket",
-            "Remove the selector.",
-        )
+            for key, what in _SHARED_GPU.items()
+        ),
+    ):
+        if key in keys:
+            report.error(keys[key], fields(spec, "nodeSelector").get(key), f"{key} {problem}", fix)
     if (name := custom_class(spec)) is not None:
         for key in sorted(NOT_WITH_A_CLASS & keys.keys()):
             report.error(

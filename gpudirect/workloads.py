@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from gpudirect.pod_reading import GPU_RESOURCE, Report
+from gpudirect.pod_reading import GPU_RESOURCE, Report, fields
 from gpudirect.pod_template import TemplateContext, has_gpus, render_template
 from gpudirect.tree_edit import TreeEditor
 from gpudirect.workload_environment import Environment, NcclDebug, pod_annotations
@@ -40,6 +40,8 @@ __all__ = [
 ]
 
 Document = dict[str, Any]
+
+_MANAGED_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
 
 
 def render_documents(
@@ -131,7 +133,9 @@ def render_document(
             rendered = render_template(template, environment, context, report, editor)
             findings += [replace(f, kind=kind, name=name) for f in report.findings]
             result = _put(editor, result, (*prefix, *place.path), rendered)
-        if not places:
+        if places:
+            findings += [replace(f, kind=kind, name=name) for f in _check_object(item, prefix)]
+        else:
             unreached = _unreached(item, kinds, path_text(prefix))
             findings += [replace(f, kind=kind, name=name) for f in unreached]
     return (document if errors_in(findings) else result), findings
@@ -205,6 +209,29 @@ def _put(
         )
     node[path[-1]] = template
     return root
+
+
+def _check_object(item: Mapping[str, Any], prefix: tuple[str | int, ...]) -> list[ManifestFinding]:
+    """Report what the object around the templates gets wrong."""
+    report = Report(path_text(prefix))
+    namespace = fields(item, "metadata").get("namespace")
+    if namespace in _MANAGED_NAMESPACES:
+        report.error(
+            "metadata.namespace",
+            namespace,
+            "Autopilot takes no workloads in a namespace that GKE manages",
+            "Use a namespace of your own.",
+        )
+    launcher = fields(item, "spec", "mpiReplicaSpecs", "Launcher", "template")
+    if launcher and not has_gpus(launcher) and "NCCL" not in str(launcher).upper():
+        report.warning(
+            "spec.mpiReplicaSpecs.Launcher",
+            None,
+            "ranks that the launcher starts over SSH do not see the variables of the worker's "
+            "container, so NCCL would not find the GPU network",
+            "Pass them on (mpirun -x NCCL_...), or have the ranks source the profile script.",
+        )
+    return report.findings
 
 
 def _unreached(
