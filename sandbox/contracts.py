@@ -97,7 +97,7 @@ class CloudView(Protocol):
         ...
 
     def machine_capacity(self, project: str, zone: str, machine_type: str, *, spot: bool) -> int:
-        """Return how many more machines of a type fit into a zone by stock; 0 = stockout or none."""
+        """Return how many more machines of a type a zone has in stock; 0 = stockout or none."""
         ...
 
     def gpu_quota_left(self, project: str, region: str, accelerator: str, *, spot: bool) -> int:
@@ -105,7 +105,7 @@ class CloudView(Protocol):
         ...
 
     def insert_instance(self, project: str, zone: str, instance: Resource) -> None:
-        """Record a VM (a node): it counts against quota and holds its subnets (`networkInterfaces`)."""
+        """Record a node's VM: it counts against quota, its `networkInterfaces` hold subnets."""
         ...
 
     def delete_instance(self, project: str, zone: str, name: str) -> None:
