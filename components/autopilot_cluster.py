@@ -95,15 +95,14 @@ class AutopilotCluster(pulumi.ComponentResource):
         context = pulumi.Output.format(
             "gke_{0}_{1}_{2}", self.cluster.project, self.cluster.location, self.cluster.name
         )
-        self.kubeconfig = pulumi.Output.secret(
-            pulumi.Output.all(
-                context, self.cluster.endpoint, self.cluster.master_auth.cluster_ca_certificate
-            ).apply(
-                lambda parts: build_kubeconfig(
-                    context=parts[0], endpoint=parts[1], ca_certificate=parts[2]
-                )
+        kubeconfig: pulumi.Output[str] = pulumi.Output.all(
+            context, self.cluster.endpoint, self.cluster.master_auth.cluster_ca_certificate
+        ).apply(
+            lambda parts: build_kubeconfig(
+                context=parts[0], endpoint=parts[1], ca_certificate=parts[2]
             )
         )
+        self.kubeconfig: pulumi.Output[str] = pulumi.Output.secret(kubeconfig)
         self.kubernetes_provider = kubernetes.Provider(
             f"{name}-kubernetes",
             kubeconfig=self.kubeconfig,

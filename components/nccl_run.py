@@ -123,11 +123,7 @@ class RunInCluster:
                 self._create_objects()
                 phase, problem = self._wait()
                 run = self._read_log()
-                diagnoses: Sequence[Diagnosis] = ()
-                if problem is not None or run.largest is None:
-                    diagnoses = diagnose(
-                        collect_evidence(self._api_client, self._namespace, job=self._name)
-                    )
+                diagnoses = self._diagnose(run, phase, problem)
         finally:
             with contextlib.suppress(ApiException, urllib3.exceptions.HTTPError):
                 self._delete_objects()
@@ -138,6 +134,19 @@ class RunInCluster:
             diagnoses=diagnoses,
             seconds=time.monotonic() - started,
         )
+
+    def _diagnose(self, run: NcclRun, phase: Phase, problem: str | None) -> Sequence[Diagnosis]:
+        """Look at what there is before it is deleted; a run that went well needs none of it."""
+        if problem is None and run.status == "complete":
+            return ()
+        evidence = collect_evidence(
+            self._api_client,
+            self._namespace,
+            job=self._name,
+            timed_out=problem is not None and phase is not Phase.DONE,
+            run=run,
+        )
+        return [diagnosis for diagnosis in diagnose(evidence) if diagnosis.is_failure]
 
     def _wait(self) -> tuple[Phase, str | None]:
         phase = Phase.CAPACITY

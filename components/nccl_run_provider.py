@@ -66,7 +66,8 @@ def _needs_run(olds: Properties, news: Properties) -> bool:
 def _run(props: Properties, *, history: list[Any]) -> Properties:
     # Imported here: previews and no-change updates start this process too and need none of it.
     from components.nccl_run import ClusterUnreachableError, RunInCluster
-    from gpudirect.run_result import append_history, result_of_run, result_without_run
+    from gpudirect.nccl_history import append_history
+    from gpudirect.run_result import result_of_run, result_without_run
 
     policy, reference = props["policy"], props["reference"]
     started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -90,7 +91,11 @@ def _run(props: Properties, *, history: list[Any]) -> Properties:
             diagnoses=outcome.diagnoses,
             seconds=outcome.seconds,
         )
-    result |= {"nodes": policy["nodes"], "startedAt": started}
+    result |= {
+        "nodes": policy["nodes"],
+        "release": props["triggers"]["release"],
+        "startedAt": started,
+    }
     remembered = {key: props[key] for key in _REMEMBERED}
     return {**remembered, "result": result, "history": append_history(history, result)}
 

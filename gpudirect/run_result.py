@@ -1,7 +1,7 @@
 """The result of one NCCL run as the stack keeps it: plain data in state and in an output.
 
-Owns the form in which verdict, figures and causes are stored, judging stored rows once more, and the
-text that people read. Does not own the figures' meaning (`nccl_judgement`) nor the causes
+Owns the form in which verdict, figures and causes are stored, judging stored rows once more, and
+the text that people read. Does not own the figures' meaning (`nccl_judgement`) nor the causes
 (`diagnosis`).
 """
 
@@ -85,8 +85,8 @@ def describe_result(result: Result) -> str:
     lines = [f"verdict: {result['verdict']}{simulated}"]
     lines += [f"  - {reason}" for reason in result.get("reasons", ())]
     for diagnosis in result.get("diagnosis", ()):
-        lines.append(f"cause: {diagnosis['cause']} ({diagnosis['where']})")
-        lines += [f"  {diagnosis[key]}" for key in ("evidence", "remedy") if diagnosis.get(key)]
+        lines.append(f"cause: {diagnosis['summary']}")
+        lines += [f"  {diagnosis['where']}: {diagnosis['evidence']}", f"  {diagnosis['remedy']}"]
     if result.get("rows"):
         lines += ["", *_table(result["rows"])]
     return "\n".join(lines)
