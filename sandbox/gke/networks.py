@@ -151,10 +151,7 @@ class NetworkController:
                 "resourceVersion": metadata["resourceVersion"],
             }
         }
-        changed = await self._api.patch(PARAM_SETS, _name(param_set), patch)
-        if add:
-            self._param_sets[_name(param_set)] = changed
-        return changed
+        return await self._api.patch(PARAM_SETS, _name(param_set), patch)
 
     async def _set_status(self, param_set: KubeObject, networks: list[KubeObject]) -> None:
         """Write what the checks say about a parameter set and the Networks that refer to it."""
@@ -193,10 +190,8 @@ class NetworkController:
     async def _write_status(
         self, kind: ResourceType, item: KubeObject, status: Mapping[str, Any]
     ) -> None:
-        changed = await self._api.patch(kind, _name(item), {"status": status}, subresource="status")
-        known = self._param_sets if kind is PARAM_SETS else self._networks
-        if _name(item) in known:
-            known[_name(item)] = changed
+        # The answer is not kept: the watch may have told of a newer state already.
+        await self._api.patch(kind, _name(item), {"status": status}, subresource="status")
 
 
 def project_view(context: ClusterContext) -> ProjectView:
