@@ -143,11 +143,17 @@ def configure(args: Mapping[str, Any], environ: Mapping[str, str] | None = None)
         ProviderError: a value cannot be used; the text names the key and what is expected.
     """
     env = os.environ if environ is None else environ
+    token = _text(args, "accessToken") or env.get("GOOGLE_OAUTH_ACCESS_TOKEN", "")
+    if not token:
+        raise ProviderError(
+            "no credentials: this stand-in for the gcp provider takes an access token only; set "
+            "the variable GOOGLE_OAUTH_ACCESS_TOKEN or the config key gcp:accessToken"
+        )
     return ProviderConfig(
         project=_text(args, "project") or _first(env, _PROJECT),
         region=_text(args, "region") or _first(env, _REGION),
         zone=_text(args, "zone") or _first(env, _ZONE),
-        access_token=_text(args, "accessToken") or env.get("GOOGLE_OAUTH_ACCESS_TOKEN", ""),
+        access_token=token,
         default_labels=_labels(args),
         attribution_label=_boolean(args, "addPulumiAttributionLabel", default=True),
         deletion_policy=_text(args, "deletionPolicy"),

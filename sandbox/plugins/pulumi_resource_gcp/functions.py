@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .configuration import CONTAINER, RESOURCE_MANAGER
+from .configuration import COMPUTE, CONTAINER, RESOURCE_MANAGER
 from .errors import GoogleApiError, ProviderError
 from .resources.base import Call
 from .values import Path, Properties
@@ -69,8 +69,13 @@ def get_zones(call: Call, args: Mapping[str, Any]) -> Answer:
     names: list[str] = []
     token = ""
     while True:
-        path = f"projects/{project}/zones" + (f"?pageToken={token}" if token else "")
-        found = call.compute("GET", path)
+        found = call.client.request(
+            COMPUTE,
+            "GET",
+            f"projects/{project}/zones",
+            query={"pageToken": token} if token else {},
+            deadline=call.deadline,
+        )
         for zone in found.get("items") or ():
             name = str(zone.get("name", ""))
             if re.fullmatch(re.escape(region) + r"-[a-z]", name) and (
@@ -92,10 +97,6 @@ def get_zones(call: Call, args: Mapping[str, Any]) -> Answer:
 def get_client_config(call: Call, args: Mapping[str, Any]) -> Answer:  # noqa: ARG001
     """Return what the provider was configured with; the token is secret."""
     config = call.config
-    if not config.access_token:
-        raise ProviderError(
-            "no access token: set gcp:accessToken or the variable GOOGLE_OAUTH_ACCESS_TOKEN"
-        )
     return {
         "id": f"projects/{config.project}/regions/{config.region}/zones/{config.zone}",
         "project": config.project,

@@ -116,10 +116,9 @@ def _wait(
     answer, at_once = operation, True
     while not done(answer):
         if not at_once and not poller.wait():
-            minutes, seconds = divmod(int(deadline.seconds), 60)
             raise OperationError(
                 "timeout while waiting for state to become 'done: true' "
-                f"(last state: 'done: false', timeout: {minutes}m{seconds}s)",
+                f"(last state: 'done: false', timeout: {go_duration(deadline.seconds)})",
                 activity,
                 at_once=False,
             )
@@ -127,6 +126,15 @@ def _wait(
     text = failure(answer)
     if text:
         raise OperationError(text, activity, at_once=at_once)
+
+
+def go_duration(seconds: float) -> str:
+    """Write a duration as Go does: `1h30m0s`, `20m0s`, `45s`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes}m{rest}s"
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
 def _compute_failure(operation: Json) -> str:

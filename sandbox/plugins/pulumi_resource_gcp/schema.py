@@ -95,6 +95,11 @@ def inputs_of(fields: Fields) -> Iterator[tuple[str, Field]]:
     return ((name, spec) for name, spec in fields.items() if not spec.output)
 
 
+def not_carried(names: str) -> dict[str, Field]:
+    """Return fields, named in one text, that the real provider has and this stand-in refuses."""
+    return {name: Field(unsupported=True) for name in names.split()}
+
+
 # --- validators -----------------------------------------------------------------------------
 
 

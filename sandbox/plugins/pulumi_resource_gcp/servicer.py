@@ -29,13 +29,6 @@ from .values import Decoded, Path, Properties, decode, encode, output_secrets
 VERSION = "10.2.0"
 """The version of the pulumi_gcp wheel whose inputs the tables follow."""
 
-_ALWAYS_SECRET: dict[str, set[Path]] = {
-    "gcp:container/cluster:Cluster": {
-        ("masterAuth", "clientKey"),
-        ("effectiveLabels",),
-        ("pulumiLabels",),
-    },
-}
 _MODES = {0: "propose", 1: "enforce", 2: "disable"}
 
 Log = Callable[[str, str], None]
@@ -154,7 +147,7 @@ class Servicer(provider_grpc.ResourceProviderServicer):  # type: ignore[misc]
             outputs = kind.preview_outputs(config, properties.values)
             return provider.CreateResponse(id="", properties=encode(outputs, secrets))
         inputs = {**kind.provider_defaults(config, properties.values), **properties.values}
-        call = self._call(request.timeout or kind.timeouts.create)
+        call = self._call(context, request.timeout or kind.timeouts.create)
         with _failures(context, secrets, prefix=f"creating {request.urn}: ", bare=True):
             resource_id, outputs = kind.create(call, inputs)
         return provider.CreateResponse(id=resource_id, properties=encode(outputs, secrets))
@@ -164,7 +157,7 @@ class Servicer(provider_grpc.ResourceProviderServicer):  # type: ignore[misc]
         kind = self._kind(request.urn, context)
         previous, old_inputs = decode(request.properties), decode(request.inputs)
         secrets = self._secrets(kind, old_inputs) | output_secrets(previous.secrets)
-        call = self._call(request.timeout or kind.timeouts.read)
+        call = self._call(context, request.timeout or kind.timeouts.read)
         with _failures(context, secrets, prefix=f"refreshing {request.urn}: "):
             found = kind.read(call, request.id, previous.values or old_inputs.values)
         if found is None:
@@ -188,7 +181,7 @@ class Servicer(provider_grpc.ResourceProviderServicer):  # type: ignore[misc]
             return provider.UpdateResponse(properties=encode(outputs, secrets))
         changed = frozenset(self._difference(kind, config, state.values, news.values).properties)
         inputs = {**kind.provider_defaults(config, news.values), **news.values}
-        call = self._call(request.timeout or kind.timeouts.update)
+        call = self._call(context, request.timeout or kind.timeouts.update)
         with _failures(
             context, secrets, prefix=f"updating {request.urn}: ", partial=(request.id, state.values)
         ):
@@ -198,7 +191,7 @@ class Servicer(provider_grpc.ResourceProviderServicer):  # type: ignore[misc]
     def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
         """Remove a resource."""
         kind = self._kind(request.urn, context)
-        call = self._call(request.timeout or kind.timeouts.delete)
+        call = self._call(context, request.timeout or kind.timeouts.delete)
         state = decode(request.properties).values
         with _failures(context, set(), prefix=f"deleting {request.urn}: "):
             kind.delete(call, request.id, state)
@@ -209,7 +202,7 @@ class Servicer(provider_grpc.ResourceProviderServicer):  # type: ignore[misc]
         function = FUNCTIONS.get(request.tok)
         if function is None:
             _abort(context, f"unknown function '{request.tok}'", grpc.StatusCode.INVALID_ARGUMENT)
-        call = self._call(20 * 60.0)
+        call = self._call(context, 20 * 60.0)
         try:
             values, secrets = function(call, decode(request.args).values)
         except ProviderError as error:
@@ -232,19 +225,20 @@ class Servicer(provider_grpc.ResourceProviderServicer):  # type: ignore[misc]
             )
         return kind
 
-    def _config(self, context: grpc.ServicerContext) -> ProviderConfig:
+    def _configured(self, context: grpc.ServicerContext) -> Client:
         if self._client is None:
             _abort(context, "the provider was not configured", grpc.StatusCode.FAILED_PRECONDITION)
-        return self._client.config
+        return self._client
 
-    def _call(self, seconds: float) -> Call:
-        if self._client is None:
-            self._client = Client(configure({}))
-        return Call(client=self._client, deadline=Deadline(seconds, self._cancelled))
+    def _config(self, context: grpc.ServicerContext) -> ProviderConfig:
+        return self._configured(context).config
+
+    def _call(self, context: grpc.ServicerContext, seconds: float) -> Call:
+        return Call(client=self._configured(context), deadline=Deadline(seconds, self._cancelled))
 
     @staticmethod
     def _secrets(kind: ResourceKind, inputs: Decoded) -> set[Path]:
-        return output_secrets(inputs.secrets) | _ALWAYS_SECRET.get(kind.pulumi_type, set())
+        return output_secrets(inputs.secrets) | kind.secret_outputs
 
     @staticmethod
     def _difference(

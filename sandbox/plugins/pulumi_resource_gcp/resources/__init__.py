@@ -6,9 +6,11 @@ from .base import ResourceKind
 from .cluster import Cluster
 from .firewall import Firewall
 from .network import Network
+from .resource_policy import ResourcePolicy
 from .service import Service
 from .subnetwork import Subnetwork
 
 KINDS: dict[str, ResourceKind] = {
-    kind.pulumi_type: kind() for kind in (Network, Subnetwork, Firewall, Service, Cluster)
+    kind.pulumi_type: kind()
+    for kind in (Network, Subnetwork, Firewall, ResourcePolicy, Service, Cluster)
 }

@@ -14,7 +14,7 @@ from ..errors import ProviderError
 from ..mapping import zero
 from ..schema import Field, Fields, Type
 from ..transport import Client, Deadline
-from ..values import UNKNOWN, Properties
+from ..values import UNKNOWN, Path, Properties
 
 Json = dict[str, Any]
 
@@ -60,6 +60,8 @@ class ResourceKind(ABC):
     autoname: ClassVar[AutoName | None] = None
     exactly_one: ClassVar[tuple[tuple[str, ...], ...]] = ()
     timeouts: ClassVar[Timeouts] = Timeouts()
+    secret_outputs: ClassVar[frozenset[Path]] = frozenset()
+    """Outputs that are secret whatever the inputs were."""
 
     # --- plan ---
 

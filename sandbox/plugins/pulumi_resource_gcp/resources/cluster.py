@@ -36,6 +36,9 @@ class Cluster(ResourceKind):
     noun = "Cluster"
     autoname = AutoName()
     fields = FIELDS
+    secret_outputs = frozenset(
+        {("masterAuth", "clientKey"), ("pulumiLabels",), ("effectiveLabels",)}
+    )
     timeouts = Timeouts(create=90 * 60.0, read=40 * 60.0, update=90 * 60.0, delete=90 * 60.0)
 
     # --- plan ---

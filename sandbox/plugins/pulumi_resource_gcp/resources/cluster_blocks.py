@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..links import same_link
-from ..schema import Field, Fields, Type, cidr_with_prefix, one_of
+from ..schema import Field, Fields, Type, cidr_with_prefix, not_carried, one_of
 
 AUTOPILOT = "enable_autopilot"
 """Terraform's name of the switch that many fields conflict with."""
@@ -49,6 +49,13 @@ ADDONS: Fields = {
     "configConnectorConfig": switch("configConnectorConfig"),
     "parallelstoreCsiDriverConfig": switch("parallelstoreCsiDriverConfig"),
     "highScaleCheckpointingConfig": switch("highScaleCheckpointingConfig"),
+    **not_carried(
+        """
+        agentSandboxConfig cloudrunConfig istioConfig kalmConfig
+        lustreCsiDriverConfig nodeReadinessConfig podSnapshotConfig
+        rayOperatorConfigs sliceControllerConfig slurmOperatorConfig
+        """
+    ),
 }
 
 PROVISIONING_DEFAULTS: Fields = {
@@ -67,6 +74,7 @@ PROVISIONING_DEFAULTS: Fields = {
         validators=(one_of("COS_CONTAINERD", "COS", "UBUNTU_CONTAINERD", "UBUNTU"),),
     ),
     "minCpuPlatform": text("minCpuPlatform"),
+    **not_carried("management shieldedInstanceConfig upgradeSettings"),
 }
 
 _RANGE_NAMES = (
@@ -108,6 +116,16 @@ IP_ALLOCATION: Fields = {
         conflicts=_CIDR_BLOCKS,
     ),
     "stackType": Field(api="stackType", default="IPV4", validators=(one_of("IPV4", "IPV4_IPV6"),)),
+    "autoIpamConfig": switch("autoIpamConfig"),
+    "networkTierConfig": block(
+        "networkTierConfig", {"networkTier": Field(api="networkTier", required=True)}
+    ),
+    "podCidrOverprovisionConfig": block(
+        "podCidrOverprovisionConfig",
+        {"disabled": flag("disable", required=True)},
+        force_new=True,
+    ),
+    **not_carried("additionalIpRangesConfigs additionalPodRangesConfig"),
 }
 
 _WINDOW: Fields = {
@@ -140,6 +158,7 @@ MAINTENANCE: Fields = {
             ),
         },
     ),
+    **not_carried("disruptionBudget recurringMaintenanceWindow"),
 }
 
 PRIVATE_CLUSTER: Fields = {
@@ -210,5 +229,18 @@ NODE_CONFIG: Fields = {
             "diskImage": Field(api="diskImage", required=True, force_new=True),
             "mode": Field(api="mode", force_new=True),
         },
+    ),
+    **not_carried(
+        """
+        advancedMachineFeatures bootDisk bootDiskKmsKey confidentialNodes
+        containerdConfig effectiveTaints enableConfidentialStorage
+        ephemeralStorageConfig ephemeralStorageLocalSsdConfig fastSocket flexStart
+        gpudirectStrategy guestAccelerators hostMaintenancePolicy kubeletConfig
+        linuxNodeConfig localNvmeSsdBlockConfig localSsdCount localSsdEncryptionMode
+        loggingVariant maxRunDuration minCpuPlatform nodeGroup nodeImageConfigs
+        reservationAffinity resourceLabels resourceManagerTags sandboxConfig
+        shieldedInstanceConfig soleTenantConfig storagePools taintConfig taints
+        windowsNodeConfig workloadMetadataConfig
+        """
     ),
 }

@@ -152,7 +152,7 @@ def notification(inputs: Properties) -> Json:
     pubsub = (inputs.get("notificationConfig") or {}).get("pubsub") or {}
     if not pubsub.get("enabled"):
         return {"pubsub": {}}
-    return {"pubsub": {"enabled": True, "topic": pubsub.get("topic", "")}}
+    return {"pubsub": expand(FIELDS["notificationConfig"].fields["pubsub"].fields, pubsub)}
 
 
 def network_policy(inputs: Properties) -> Json:

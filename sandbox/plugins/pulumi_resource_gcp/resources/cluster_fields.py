@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from ..links import same_link
-from ..schema import Field, Fields, Type, one_of
+from ..schema import Field, Fields, Type, not_carried, one_of
 from .base import DELETION_POLICY
 from .cluster_blocks import (
     ADDONS,
@@ -44,22 +44,6 @@ def _name_checks(name: str, value: Any) -> list[str]:
         found.append(f'"{name}" must end with a number or a letter')
     return found
 
-
-_NOT_CARRIED = frozenset(
-    {
-        "anonymousAuthenticationConfig", "authenticatorGroupsConfig",
-        "autopilotClusterPolicyConfig", "autopilotPrivilegedAdmissions", "clusterTelemetry", "confidentialNodes",
-        "dataplaneOptimizationMode", "desiredEmulatedVersion", "enableK8sBetaApis",
-        "enterpriseConfig", "identityServiceConfig", "ignoreNodeCountChanges",
-        "inTransitEncryptionConfig", "managedMachineLearningDiagnosticsConfig",
-        "managedOpentelemetryConfig", "networkPerformanceConfig", "nodeCreationConfig",
-        "nodePoolDefaults", "podAutoscaling", "podSecurityPolicyConfig",
-        "protectConfig", "rbacBindingConfig", "resourceUsageExportConfig", "rollbackSafeUpgrade",
-        "secretSyncConfig", "skipNodePoolRefresh", "tpuConfig", "userManagedKeysConfig",
-        "workloadAltsConfig",
-    }
-)  # fmt: skip
-"""Inputs of pulumi_gcp 10.2.0 that this stand-in refuses rather than drops in silence."""
 
 FIELDS: Fields = {
     "name": Field(api="name", required=True, force_new=True, validators=(_name_checks,)),
@@ -179,6 +163,7 @@ FIELDS: Fields = {
             "autoProvisioningLocations": Field(
                 type=Type.LIST, api="autoprovisioningLocations", computed=True
             ),
+            "defaultComputeClassEnabled": flag("defaultComputeClassConfig.enabled"),
             "autoProvisioningDefaults": block(
                 "autoprovisioningNodePoolDefaults", PROVISIONING_DEFAULTS
             ),
@@ -193,6 +178,7 @@ FIELDS: Fields = {
             "resourceManagerTags": Field(
                 type=Type.MAP, api="resourceManagerTags.tags", computed=True
             ),
+            **not_carried("linuxNodeConfig nodeKubeletConfig"),
         },
     ),
     "maintenancePolicy": Field(
@@ -215,7 +201,21 @@ FIELDS: Fields = {
             "enableComponents": Field(
                 type=Type.LIST, api="componentConfig.enableComponents", computed=True
             ),
-            "managedPrometheus": switch("managedPrometheusConfig"),
+            "managedPrometheus": block(
+                "managedPrometheusConfig",
+                {
+                    "enabled": flag("enabled", required=True),
+                    "autoMonitoringConfig": block(
+                        "autoMonitoringConfig",
+                        {
+                            "scope": Field(
+                                api="scope", required=True, validators=(one_of("ALL", "NONE"),)
+                            )
+                        },
+                    ),
+                },
+            ),
+            **not_carried("advancedDatapathObservabilityConfig"),
         },
     ),
     "loggingService": text("loggingService"),
@@ -237,17 +237,46 @@ FIELDS: Fields = {
         "databaseEncryption",
         {"state": Field(api="state", required=True), "keyName": Field(api="keyName")},
     ),
-    "secretManagerConfig": switch("secretManagerConfig"),
+    "secretManagerConfig": block(
+        "secretManagerConfig",
+        {
+            "enabled": flag("enabled", required=True),
+            "rotationConfig": block(
+                "rotationConfig",
+                {
+                    "enabled": flag("enabled", required=True),
+                    "rotationInterval": text("rotationInterval"),
+                },
+            ),
+        },
+    ),
     "notificationConfig": block(
         "notificationConfig",
         {
             "pubsub": block(
                 "pubsub",
-                {"enabled": flag("enabled", required=True), "topic": Field(api="topic")},
+                {
+                    "enabled": flag("enabled", required=True),
+                    "topic": Field(api="topic"),
+                    "filter": block(
+                        "filter",
+                        {"eventTypes": Field(type=Type.LIST, api="eventType", required=True)},
+                    ),
+                },
             )
         },
     ),
-    "fleet": block("fleet", {"project": Field(api="project")}),
+    "fleet": block(
+        "fleet",
+        {
+            "project": Field(api="project"),
+            "membership": Field(api="membership", output=True),
+            "membershipId": Field(output=True),
+            "membershipLocation": Field(output=True),
+            "membershipType": text("membershipType"),
+            "preRegistered": flag("preRegistered", output=True),
+        },
+    ),
     "nodeLocations": Field(type=Type.SET, computed=True),
     "enableShieldedNodes": flag(
         "shieldedNodes.enabled", default=True, sticky=True, conflicts=(AUTOPILOT,)
@@ -309,5 +338,18 @@ FIELDS: Fields = {
     "effectiveLabels": Field(type=Type.MAP, output=True),
     "tpuIpv4CidrBlock": Field(api="tpuIpv4CidrBlock", output=True),
     "nodePools": Field(type=Type.BLOCKS, tf="node_pool", conflicts=(AUTOPILOT,), unsupported=True),
-    **{name: Field(unsupported=True) for name in sorted(_NOT_CARRIED)},
+    # Inputs of pulumi_gcp 10.2.0 that are refused here rather than dropped in silence.
+    **not_carried(
+        """
+        anonymousAuthenticationConfig authenticatorGroupsConfig
+        autopilotClusterPolicyConfig autopilotPrivilegedAdmissions clusterTelemetry
+        confidentialNodes dataplaneOptimizationMode desiredEmulatedVersion
+        enableK8sBetaApis enterpriseConfig identityServiceConfig ignoreNodeCountChanges
+        inTransitEncryptionConfig managedMachineLearningDiagnosticsConfig
+        managedOpentelemetryConfig networkPerformanceConfig nodeCreationConfig
+        nodePoolDefaults podAutoscaling podSecurityPolicyConfig protectConfig
+        rbacBindingConfig resourceUsageExportConfig rollbackSafeUpgrade secretSyncConfig
+        skipNodePoolRefresh tpuConfig userManagedKeysConfig workloadAltsConfig
+        """
+    ),
 }

@@ -53,6 +53,7 @@ _SECONDARY = {
     "ipCidrRange": Field(api="ipCidrRange", computed=True),
     "ipVersion": Field(api="ipVersion", computed=True),
     "reservedInternalRange": Field(api="reservedInternalRange", same=same_link),
+    "ipCollection": Field(api="ipCollection", same=same_link),
 }
 
 # What one PATCH each carries, in the order of the provider's update steps.
