@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sandbox.cloud import (
     admin,
+    batch,
     cluster_updates,
     cluster_versions,
     clusters,
@@ -113,6 +114,7 @@ def create_app(
             Route("/healthz", _health, methods=["GET"]),
             *admin.routes(cloud),
             *(route for known in ENDPOINTS for route in _routes(cloud, known)),
+            Route("/batch/compute/{version:apiversion}", _batch, methods=["POST"]),
             Route("/{path:path}", _nothing_here, methods=_METHODS),
         ],
         lifespan=lifespan,
@@ -127,6 +129,10 @@ _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 async def _health(_: Request) -> Response:
     return JSONResponse({"status": "ok"})
+
+
+async def _batch(request: Request) -> Response:
+    return await batch.serve(request.app, request)
 
 
 async def _nothing_here(request: Request) -> Response:

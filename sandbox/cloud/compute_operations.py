@@ -88,6 +88,24 @@ def _list(call: Call) -> dict[str, Any]:
     return {**answer, "nextPageToken": token} if token else answer
 
 
+@endpoint(
+    "compute", "GET", "projects/{project}/aggregated/operations", citation="[K]", judges="gcloud"
+)
+def aggregated(call: Call) -> dict[str, Any]:
+    """List the operations of all scopes."""
+    found = call.store.operations(api="compute", project=call.project)
+    shown, token = page([render(operation) for operation in found], call.query)
+    scopes: dict[str, Any] = {}
+    locations = {operation.name: operation.location for operation in found}
+    for item in shown:
+        location = locations[item["name"]]
+        scope = links.scope(location)
+        key = "global" if scope == "global" else f"{scope}s/{location}"
+        scopes.setdefault(key, {"operations": []})["operations"].append(item)
+    answer: dict[str, Any] = {"kind": "compute#operationAggregatedList", "items": scopes}
+    return {**answer, "nextPageToken": token} if token else answer
+
+
 for _scope in ("global", "regions/{region}", "zones/{zone}"):
     _judges = "" if _scope.startswith("zones") else "gcloud provider"
     _base = f"projects/{{project}}/{_scope}/operations"

@@ -201,10 +201,4 @@ def quota_exceeded(
 
 
 def _shown(value: object) -> str:
-    return (
-        value
-        if isinstance(value, str)
-        else str(value).lower()
-        if value is True or value is False
-        else str(value)
-    )
+    return str(value).lower() if isinstance(value, bool) else str(value)

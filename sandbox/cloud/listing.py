@@ -139,7 +139,8 @@ class _Reader:
         operator = self._take()[1]
         value_kind, value = self._take()
         if value_kind == "quoted":
-            value = re.sub(r"\\(.)", r"\1", value[1:-1])
+            # Only the quote is unescaped: gcloud sends regular expressions as they are.
+            value = value[1:-1].replace('\\"', '"')
         elif value_kind != "word":
             raise ValueError
         return _comparison(token, operator, value)

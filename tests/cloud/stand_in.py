@@ -180,6 +180,17 @@ class Client:
         """Wait until no operation is open."""
         self.portal.call(self.cloud.operations.drain)
 
+    def hold_runtime(self) -> None:
+        """Let control planes wait until `release_runtime`."""
+        self.runtime.gate = asyncio.Event()
+
+    def release_runtime(self) -> None:
+        """Let the control planes come up."""
+        gate = self.runtime.gate
+        assert gate is not None
+        self.runtime.gate = None
+        self.portal.call(gate.set)
+
     def operation(self, name: str) -> dict[str, Any]:
         """Return what the operation log says of an operation."""
         log: Sequence[Mapping[str, Any]] = self.admin("GET", "operations")["operations"]
