@@ -74,7 +74,7 @@ def _run(props: Properties, *, history: list[Any]) -> Properties:
     try:
         outcome = RunInCluster(
             kubeconfig=json.loads(props["kubeconfig"]),
-            documents=props["documents"],
+            documents=json.loads(props["documents"]),
             deadlines=props["deadlines"],
             report=_reporter(props["statusUrn"]),
             cancelled=_cancellation(),

@@ -4,6 +4,7 @@ Owns what is run (manifests, images, environment), what makes it run again, and 
 fails the update. Does not own how it is run (`nccl_run_provider`, `nccl_run`).
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -82,7 +83,8 @@ class NcclSmokeTest(pulumi.ComponentResource):
             f"{name}-run",
             {
                 "kubeconfig": args.kubeconfig,
-                "documents": smoke_test_documents(settings, environment),
+                # As text: in the engine's own form every number would come back as a float.
+                "documents": json.dumps(smoke_test_documents(settings, environment)),
                 "triggers": {
                     "release": environment.release.name,
                     "profile": environment.profile,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pulumi
@@ -12,7 +13,8 @@ RUN = "pulumi-python:dynamic/gpudirect:NcclRun"
 
 
 def _job(recorded: Recording) -> dict[str, Any]:
-    return next(d for d in recorded.one(RUN).inputs["documents"] if d["kind"] == "Job")
+    documents = json.loads(recorded.one(RUN).inputs["documents"])
+    return next(d for d in documents if d["kind"] == "Job")
 
 
 def _with_verdict(verdict: str) -> Any:
