@@ -7,6 +7,7 @@ Owns `__defaults`, autonaming and the texts of refused values [facts google-clou
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets as random_source
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -129,54 +130,65 @@ def _complete_value(spec: Field, value: Any, path: tuple[str, ...], checked: Che
             return _complete(spec.fields, value, path, checked)
     elif spec.type in NESTED:
         if isinstance(value, list):
-            return [
-                _complete(spec.fields, item, path, checked) if isinstance(item, Mapping) else item
-                for item in value
-            ]
+            return [_complete_item(spec, item, path, checked) for item in value]
     else:
-        return _coerce(spec, value, path, checked)
-    return _unfit(spec, value, path, checked)
+        coerced = _coerce(spec, value)
+        if coerced is not None:
+            return coerced
+    return _unfit(spec.type.value, value, path, checked)
 
 
-def _coerce(spec: Field, value: Any, path: tuple[str, ...], checked: Checked) -> Any:
-    """Bring a scalar into the type of its field, as the bridge does for texts and numbers."""
+def _complete_item(spec: Field, item: Any, path: tuple[str, ...], checked: Checked) -> Any:
+    if item is UNKNOWN:
+        return item
+    if isinstance(item, Mapping):
+        return _complete(spec.fields, item, path, checked)
+    _unfit("object", item, path, checked)
+    return {DEFAULTS: []}
+
+
+def _coerce(spec: Field, value: Any) -> Any:
+    """Bring a value into the type of its field, as the bridge does; None if it does not fit."""
     if spec.type in COLLECTIONS:
-        if isinstance(value, list):
-            return [_text(item) for item in value]
-    elif spec.type is Type.MAP:
-        if isinstance(value, Mapping):
-            return {key: _text(item) for key, item in value.items() if item is not None}
-    elif spec.type is Type.BOOL:
-        if isinstance(value, bool):
-            return value
-        if value in {"true", "false"}:
-            return value == "true"
-    elif spec.type is Type.INT:
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        if isinstance(value, str) and value.lstrip("-").isdecimal():
+        items = [_text(item) for item in value] if isinstance(value, list) else [None]
+        return None if None in items else items
+    if spec.type is Type.MAP:
+        if not isinstance(value, Mapping):
+            return None
+        items_by_key = {key: _text(item) for key, item in value.items() if item is not None}
+        return None if None in items_by_key.values() else items_by_key
+    if spec.type is Type.BOOL:
+        return value if isinstance(value, bool) else _BOOLEANS.get(str(value))
+    if isinstance(value, bool) and spec.type is not Type.STRING:
+        return None
+    if spec.type is Type.INT:
+        if isinstance(value, str) and _INTEGER.fullmatch(value):
             return int(value)
-    elif spec.type is Type.FLOAT:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return value
-    elif isinstance(value, str | bool | int | float):
-        return _text(value)
-    return _unfit(spec, value, path, checked)
+        return value if isinstance(value, int) else None
+    if spec.type is Type.FLOAT:
+        return value if isinstance(value, int | float) else None
+    return _text(value)
+
+
+_BOOLEANS = {"true": True, "false": False}
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
 
 
 def _text(value: Any) -> Any:
+    """Return a scalar as text; None for what is not one."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value) if isinstance(value, int | float) else value
+    if isinstance(value, int | float):
+        return str(value)
+    return value if isinstance(value, str) or value is UNKNOWN else None
 
 
-def _unfit(spec: Field, value: Any, path: tuple[str, ...], checked: Checked) -> Any:
+def _unfit(expected: str, value: Any, path: tuple[str, ...], checked: Checked) -> None:
     where = ".".join(path)
     checked.failures.append(
-        f"Type checking failed: Unexpected type at field {where!r}: expected "
-        f"{spec.type.value}, got {_kind(value)}"
+        f"Type checking failed: Unexpected type at field {where!r}: expected {expected}, "
+        f"got {_kind(value)}"
     )
-    return None
 
 
 def _kind(value: Any) -> str:

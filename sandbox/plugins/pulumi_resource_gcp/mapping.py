@@ -51,12 +51,11 @@ def flatten(fields: Fields, body: Mapping[str, Any], previous: Mapping[str, Any]
             if state[name] is None:
                 state[name] = zero(spec)
             continue
-        value = get(body, spec.api)
-        if value is None and spec.sticky:
+        if spec.sticky and get(body, spec.api.rpartition(".")[0]) is None:
             value = previous.get(name)
             state[name] = zero(spec) if value is None else value
             continue
-        state[name] = flatten_value(spec, value)
+        state[name] = flatten_value(spec, get(body, spec.api))
     return state
 
 

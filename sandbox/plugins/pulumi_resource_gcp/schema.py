@@ -63,7 +63,7 @@ class Field:
     client: bool = False
     """Known to the provider alone: in inputs and state, never in a request or an answer."""
     sticky: bool = False
-    """An answer without it leaves the saved value (the provider sets it only when present)."""
+    """An answer without the object that holds it leaves the saved value, as in the provider."""
     conflicts: tuple[str, ...] = ()
     """Terraform paths of fields that must not be given beside this one."""
     validators: tuple[Validator, ...] = ()

@@ -171,9 +171,9 @@ class Subnetwork(ComputeResource):
     ) -> Difference:
         """A range that does not contain the old one, and secondary ranges that are dropped [§3]."""
         changes = []
-        wanted = inputs.get("secondaryIpRanges")
+        wanted, wanted_range = inputs.get("secondaryIpRanges"), inputs.get("ipCidrRange")
         for change in difference.changes:
-            if change.path == "ipCidrRange" and not _grows(state.get("ipCidrRange"), inputs):
+            if change.path == "ipCidrRange" and _shrinks(state.get("ipCidrRange"), wanted_range):
                 changes.append(Change(change.path, change.kind, replaces=True))
             elif not (change.path.startswith("secondaryIpRanges") and wanted == []):
                 changes.append(change)
@@ -240,17 +240,15 @@ def _log_config(inputs: Properties) -> Json:
     return {"enable": True, **expand(_LOG_CONFIG, given)}
 
 
-def _grows(old: Any, inputs: Properties) -> bool:
-    new = inputs.get("ipCidrRange")
-    if not isinstance(old, str) or not isinstance(new, str):
-        return False
+def _shrinks(old: Any, new: Any) -> bool:
+    """Say whether a range loses addresses; with no range to compare it does not."""
     try:
         old_range = ipaddress.ip_network(old, strict=False)
         new_range = ipaddress.ip_network(new, strict=False)
     except ValueError:
         return False
-    return (
-        isinstance(old_range, ipaddress.IPv4Network)
-        and isinstance(new_range, ipaddress.IPv4Network)
-        and old_range.subnet_of(new_range)
-    )
+    if isinstance(old_range, ipaddress.IPv4Network) and isinstance(
+        new_range, ipaddress.IPv4Network
+    ):
+        return not old_range.subnet_of(new_range)
+    return True
