@@ -78,3 +78,17 @@ VALIDATING_POLICY_BINDINGS = ResourceType(
     "ValidatingAdmissionPolicyBinding",
     namespaced=False,
 )
+MUTATING_POLICIES = ResourceType(
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicy",
+    namespaced=False,
+)
+MUTATING_POLICY_BINDINGS = ResourceType(
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingadmissionpolicybindings",
+    "MutatingAdmissionPolicyBinding",
+    namespaced=False,
+)

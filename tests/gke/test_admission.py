@@ -11,6 +11,7 @@ import pytest
 
 from sandbox.gke.api import ApiError
 from sandbox.gke.control_plane import USER
+from sandbox.gke.network_resources import offered_by_node
 from sandbox.gke.resource_types import (
     CONFIG_MAPS,
     DAEMON_SETS,
@@ -457,11 +458,12 @@ def test_host_paths_of_a_daemon_are_allowed_to_the_daemon_alone(
 
 def test_namespaces_of_gke_take_nothing_from_users(cluster: RunningCluster) -> None:
     """[facts autopilot.md §3.1]."""
-    for manifest in (
+    manifests: list[Manifest] = [
         pod(),
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "birds"}},
         {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "birds"}},
-    ):
+    ]
+    for manifest in manifests:
         manifest["metadata"]["namespace"] = "kube-system"
         answer = refusal(cluster, manifest)
         assert (
@@ -522,6 +524,52 @@ def test_a_workload_admitted_under_older_rules_can_still_be_deleted(
         assert gone.returncode == 0, gone.stderr
     finally:
         cluster.loop.run(cluster.runtime.update(cluster.key, cluster_resource()))
+
+
+def made(cluster: RunningCluster, manifest: Manifest) -> Manifest:
+    """What the API server makes of an object, without keeping it."""
+    return cluster.loop.run(cluster.api.create(PODS, manifest, dry_run=True))
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {},
+        {"resources": {}},
+        {"resources": {"limits": {"nvidia.com/gpu": "8"}}},
+        {"resources": {"requests": {"cpu": "1"}}},
+    ],
+)
+def test_interfaces_of_a_pod_become_resources_of_its_first_container(
+    cluster: RunningCluster, resources: Manifest
+) -> None:
+    """[facts autopilot.md §1.7]; `default` asks for nothing."""
+    manifest = pod(lambda spec: first(spec, **resources))
+    manifest["spec"]["containers"].append({"name": "second", "image": "birds"})
+    interfaces = [
+        {"interfaceName": "eth0", "network": "default"},
+        {"interfaceName": "eth1", "network": "vpc1"},
+        {"interfaceName": "eth2", "network": "birds.net"},
+    ]
+    manifest["metadata"]["annotations"] = {
+        "networking.gke.io/interfaces": json.dumps(interfaces, indent=1)
+    }
+    containers = made(cluster, manifest)["spec"]["containers"]
+    expected = offered_by_node(each["network"] for each in interfaces)
+    assert sorted(expected) == [
+        "networking.gke.io.networks/birds.net",
+        "networking.gke.io.networks/birds.net.IP",
+        "networking.gke.io.networks/vpc1",
+        "networking.gke.io.networks/vpc1.IP",
+    ]
+    for part in ("limits", "requests"):
+        given = (resources.get("resources") or {}).get(part) or {}
+        assert containers[0]["resources"][part].items() >= (expected | given).items()
+    assert containers[1]["resources"] == {}
+
+
+def test_a_pod_without_interfaces_keeps_its_resources(cluster: RunningCluster) -> None:
+    assert made(cluster, pod())["spec"]["containers"][0]["resources"] == {}
 
 
 def test_the_recorded_denials_name_policies_that_exist_here() -> None:

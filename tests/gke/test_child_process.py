@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -57,7 +58,7 @@ def test_a_left_over_process_is_ended_even_if_it_ignores_sigterm(
     "change", [{"arguments": ("etcd", "--name=sandbox")}, {"create_time": 1_700_000_000.0}]
 )
 def test_a_process_that_only_has_the_recorded_pid_is_left_alone(
-    stranger: subprocess.Popen[str], change: dict[str, object]
+    stranger: subprocess.Popen[str], change: dict[str, Any]
 ) -> None:
     other = dataclasses.replace(record(stranger), **change)
     assert asyncio.run(end_leftovers([other], 0.2)) == []

@@ -183,6 +183,7 @@ def test_programs_that_are_killed_are_started_again(
                 await create_when_possible(api, f"before-{program}")
                 await until_seen(f"before-{program}")
                 victim = pid_of(program)
+                assert victim is not None
                 os.kill(victim, signal.SIGKILL)
                 while pid_of(program) in (victim, None):
                     await asyncio.sleep(0.01)

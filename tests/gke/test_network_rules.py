@@ -36,9 +36,11 @@ def param_set(
     return {"metadata": {"name": name, "creationTimestamp": created}, "spec": spec}
 
 
-DEVICE = {"vpc": "net-1", "vpcSubnet": "sub-1", "deviceMode": "NetDevice"}
-RANGES = {"podIPv4Ranges": {"rangeNames": ["pods"]}}
-ATTACHMENT = {"networkAttachment": "projects/p/regions/us-central1/networkAttachments/a"}
+DEVICE: dict[str, Any] = {"vpc": "net-1", "vpcSubnet": "sub-1", "deviceMode": "NetDevice"}
+RANGES: dict[str, Any] = {"podIPv4Ranges": {"rangeNames": ["pods"]}}
+ATTACHMENT: dict[str, Any] = {
+    "networkAttachment": "projects/p/regions/us-central1/networkAttachments/a"
+}
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def test_the_first_check_that_fails_gives_the_reason(spec: dict[str, Any], reaso
 def test_the_checks_come_in_the_order_of_the_controller() -> None:
     """A parameter set with every fault at once reports them one after the other."""
     broken = {"vpcSubnet": "sub-9", "deviceMode": "NetDevice"} | RANGES
-    steps = [
+    steps: list[tuple[dict[str, Any], str]] = [
         ({"vpc": "net-9"}, "GNPConfigInvalid"),
         ({"podIPv4Ranges": None}, "DeviceModeCantBeUsedWithSecondaryRange"),
         ({"vpcSubnet": "sub-1"}, "SubnetNotFound"),

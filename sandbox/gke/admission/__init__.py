@@ -7,7 +7,7 @@ when they are in force. Does not own the cluster's NET_ADMIN setting (the cloud'
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import yaml
@@ -17,17 +17,29 @@ from sandbox.gke.control_plane import USER
 from sandbox.gke.resource_types import (
     CONFIG_MAPS,
     JOBS,
+    MUTATING_POLICIES,
+    MUTATING_POLICY_BINDINGS,
     NAMESPACES,
     VALIDATING_POLICIES,
     VALIDATING_POLICY_BINDINGS,
+    ResourceType,
 )
 
 _FOLDER = Path(__file__).parent
 _POLICIES = ("warden.yaml", "managed-namespaces.yaml", "exemption-doubt.yaml")
+_MUTATIONS = ("network-resources.yaml",)
 _WORKLOAD_POLICY = "workload-policy.yaml"
 _IN_FORCE_SECONDS = 30.0
 _POLL_SECONDS = 0.05
-_KINDS = {kind.kind: kind for kind in (VALIDATING_POLICIES, VALIDATING_POLICY_BINDINGS)}
+_KINDS = {
+    kind.kind: kind
+    for kind in (
+        VALIDATING_POLICIES,
+        VALIDATING_POLICY_BINDINGS,
+        MUTATING_POLICIES,
+        MUTATING_POLICY_BINDINGS,
+    )
+}
 
 
 async def install(api: KubernetesApi, *, net_admin: bool) -> None:
@@ -40,7 +52,11 @@ async def install(api: KubernetesApi, *, net_admin: bool) -> None:
         TimeoutError: they are not in force after half a minute.
     """
     await _write_workload_policy(api, net_admin=net_admin)
-    await asyncio.gather(*(api.apply(_KINDS[body["kind"]], body) for body in _documents()))
+    names = [*_POLICIES]
+    # API servers before 1.36 have no such policies: Pods keep their resources there.
+    if await _serves(api, MUTATING_POLICIES):
+        names += _MUTATIONS
+    await asyncio.gather(*(api.apply(_KINDS[body["kind"]], body) for body in _documents(names)))
     await _in_force(api, net_admin=net_admin)
 
 
@@ -61,8 +77,13 @@ async def _write_workload_policy(api: KubernetesApi, *, net_admin: bool) -> None
     await api.apply(CONFIG_MAPS, body)
 
 
-def _documents() -> Iterator[KubeObject]:
-    for name in _POLICIES:
+async def _serves(api: KubernetesApi, kind: ResourceType) -> bool:
+    served = await api.request("GET", f"/apis/{kind.api_version}")
+    return kind.plural in {resource["name"] for resource in served["resources"]}
+
+
+def _documents(names: Iterable[str]) -> Iterator[KubeObject]:
+    for name in names:
         yield from yaml.safe_load_all((_FOLDER / name).read_text())
 
 
