@@ -1,0 +1,1 @@
+"""The commands of `python -m gpudirect`, one module each; every module has a `command`."""
