@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal
 
+from gpudirect.diagnosis.causes import CAUSES
+from gpudirect.diagnosis.text_rules import most_telling
 from gpudirect.nccl_bands import (
     LATENCY_BOUND_BELOW_BYTES,
     Band,
@@ -136,9 +138,11 @@ def _run_reasons(run: NcclRun) -> list[Reason]:
     text = run.reason or f"the run is {run.status}"
     if run.status == "incomplete":
         if run.problem_lines:
-            text += f"; the log says: {run.problem_lines[0]}"
+            line, cause = most_telling(run.problem_lines)
+            meaning = f"{CAUSES[cause].summary} " if cause else ""
+            text += f". {meaning}The log says: {line}"
         elif run.last_lines:
-            text += f"; the log ends with: {run.last_lines[-1].strip()}"
+            text += f". The log ends with: {run.last_lines[-1].strip()}"
     return [Reason(weight=Weight.INCOMPLETE, text=text)]
 
 

@@ -16,6 +16,7 @@ from gpudirect.redaction import redact
 
 _MAX_PROBLEMS = 10
 _MAX_NICS = 64
+_MAX_ENDINGS = 1024
 
 _CHANNEL = re.compile(r"via NET/(\w{1,40})/(\d{1,3})")
 _USING = re.compile(r"(?:Using|Initializing|Initialized) (?:NET plugin|network) (\w{1,40})")
@@ -25,11 +26,10 @@ _PLUGIN_VERSION = re.compile(
 )
 _MENTIONED = re.compile(r"NET/(FasTrak|GPUDirectTCPX|Socket|FastSocket)")
 _NCCL_VERSION = re.compile(r"NCCL version (\d{1,3}\.\d{1,3}(?:\.\d{1,3})?)")
-_PROBLEM_WORDS = (
-    "NCCL WARN", "failure", "refused", "mpirun detected", "mpirun noticed", "No such file",
-    "not found", "Segmentation fault", "out of memory", "Killed", "timed out", "Timed out",
-    "mismatch enforced", "ERROR", "rror:", "version mismatch", "No route to host",
-)  # fmt: skip
+_PROBLEM = re.compile(
+    r"NCCL WARN|failure|refused|mpirun (?:detected|noticed)|No such file|not found"
+    r"|Segmentation fault|out of memory|Killed|imed out|mismatch|ERROR|rror:|No route to host"
+)
 
 
 class LogFacts:
@@ -37,6 +37,7 @@ class LogFacts:
 
     def __init__(self) -> None:
         self._channels: set[str] = set()
+        self._endings: set[str] = set()
         self._using: set[str] = set()
         self._mentioned: set[str] = set()
         self._nics: set[int] = set()
@@ -54,7 +55,7 @@ class LogFacts:
 
     def note_problem(self, line: str) -> None:
         """Keep a line that reports an error."""
-        if len(self._problems) < _MAX_PROBLEMS and any(word in line for word in _PROBLEM_WORDS):
+        if len(self._problems) < _MAX_PROBLEMS and _PROBLEM.search(line) is not None:
             self._problems.setdefault(redact(line.strip()[:400]))
 
     def tests_version(self, tests: str, library: str | None) -> None:
@@ -64,6 +65,14 @@ class LogFacts:
             self.versions["nccl"] = version_of_code(int(library))
 
     def _note_network(self, line: str) -> None:
+        start = line.find("via NET/")
+        if start >= 0:
+            # Nearly all lines of a large log are channels, and few of them are new.
+            ending = line[start : start + 64]
+            if ending in self._endings:
+                return
+            if len(self._endings) < _MAX_ENDINGS:
+                self._endings.add(ending)
         if (channel := _CHANNEL.search(line)) is not None:
             if len(self._channels) < _MAX_NICS:
                 self._channels.add(channel[1])

@@ -33,6 +33,7 @@ __all__ = ["Largest", "Measurement", "NcclRun", "Row", "bounded_lines", "read_re
 
 MAX_LINE_CHARACTERS = 65536
 _LAST_LINES = 15
+_LAST_LINE_CHARACTERS = 500
 _MAX_STREAMS = 1024
 _MAX_HOSTS = 4096
 _MAX_RANKS = 65536
@@ -92,6 +93,10 @@ def bounded_lines(stream: IO[str]) -> Iterator[str]:
             line = stream.readline(MAX_LINE_CHARACTERS)
 
 
+def _has_rare_type(line: str) -> bool:
+    return "half" in line or "double" in line or "f8" in line or "fp8" in line
+
+
 class _Stream:
     """What one writer (one mpirun tag) has said so far."""
 
@@ -132,16 +137,15 @@ class _TextReader:
         self._simulated = False
 
     def feed(self, line: str) -> None:
-        line = line[:MAX_LINE_CHARACTERS].rstrip("\r\n")
+        if len(line) > MAX_LINE_CHARACTERS:
+            line = line[:MAX_LINE_CHARACTERS]
+        line = line.rstrip()
+        if not line:
+            return
         if "\r" in line:
             # A terminal overwrites a line; what was overwritten was still printed.
             for part in line.split("\r"):
-                self._feed(part)
-        else:
-            self._feed(line)
-
-    def _feed(self, line: str) -> None:
-        if not line or line.isspace():
+                self.feed(part)
             return
         stream = self._streams[""]
         if "<std" in line and (tag := _TAG.search(line)) is not None:
@@ -149,7 +153,7 @@ class _TextReader:
             line = line[: tag.start()] + line[tag.end() :]
         if "\x1b" in line:
             line = _ANSI.sub("", line)
-        self._last.append(line[:500])
+        self._last.append(line)
         if " NCCL " in line or "NET/" in line:
             self._facts.note(line)
         elif "#" in line or "bus bandwidth" in line or "Out of bounds" in line:
@@ -157,7 +161,9 @@ class _TextReader:
                 return
         else:
             self._facts.note_problem(line)
-        self._row(stream, line)
+        # Most lines of a log are no rows: a few cheap looks spare them the search for one.
+        if stream.pending is not None or "float" in line or "int" in line or _has_rare_type(line):
+            self._row(stream, line)
 
     def _stream(self, tag: str) -> _Stream:
         stream = self._streams.get(tag)
@@ -280,5 +286,5 @@ class _TextReader:
             simulated=self._simulated,
             unreadable_rows=self._unreadable,
             facts=self._facts,
-            last_lines=self._last,
+            last_lines=(line[:_LAST_LINE_CHARACTERS] for line in self._last),
         )

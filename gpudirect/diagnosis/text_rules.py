@@ -11,9 +11,11 @@ enforced"; "mismatch recommended" is harmless), NCCL and nccl-tests.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
+
+from gpudirect.diagnosis.causes import weight
 
 Kind = Literal["event", "state", "log", "message"]
 
@@ -215,3 +217,15 @@ def causes_in(text: str, kind: Kind, *, table_seen: bool = False) -> Iterator[st
         if rule.pattern.search(text) is not None:
             seen.add(rule.cause)
             yield rule.cause
+
+
+def most_telling(lines: Sequence[str]) -> tuple[str, str | None]:
+    """Return the line that names the weightiest cause, and that cause.
+
+    Where no line names one, the first line and None.
+    """
+    named = [(weight(cause), line, cause) for line in lines for cause in causes_in(line, "log")]
+    if not named:
+        return lines[0], None
+    _, line, cause = min(named, key=lambda entry: entry[0])
+    return line, cause
