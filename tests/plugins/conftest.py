@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import grpc
 import pytest
@@ -30,8 +32,6 @@ def google() -> Iterator[GoogleStub]:
 @pytest.fixture
 def environment(google: GoogleStub, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The variables of the recorded sheet, and no others of Google's [facts real-provider.md]."""
-    import os
-
     for name in list(os.environ):
         if name.startswith(_FOREIGN):
             monkeypatch.delenv(name)
@@ -55,20 +55,34 @@ def warnings() -> list[tuple[str, str]]:
     return []
 
 
+StartEngine = Callable[[], Engine]
+
+
 @pytest.fixture
-def bare_engine(environment: dict[str, str], warnings: list[tuple[str, str]]) -> Iterator[Engine]:
+def start_engine(
+    environment: dict[str, str], warnings: list[tuple[str, str]]
+) -> Iterator[StartEngine]:
+    """Starts plug-ins, each with an engine that has not configured it yet."""
+    with ExitStack() as stack:
+
+        def start() -> Engine:
+            server = grpc.server(ThreadPoolExecutor(max_workers=32), options=GRPC_OPTIONS)
+            servicer = Servicer(lambda urn, text: warnings.append((urn, text)))
+            provider_grpc.add_ResourceProviderServicer_to_server(servicer, server)
+            port = server.add_insecure_port("127.0.0.1:0")
+            server.start()
+            stack.callback(lambda: server.stop(0).wait())
+            channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=GRPC_OPTIONS)
+            stack.callback(channel.close)
+            return Engine(provider_grpc.ResourceProviderStub(channel))
+
+        yield start
+
+
+@pytest.fixture
+def bare_engine(start_engine: StartEngine) -> Engine:
     """An engine that has not configured the provider yet."""
-    server = grpc.server(ThreadPoolExecutor(max_workers=32), options=GRPC_OPTIONS)
-    servicer = Servicer(lambda urn, text: warnings.append((urn, text)))
-    provider_grpc.add_ResourceProviderServicer_to_server(servicer, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=GRPC_OPTIONS)
-    try:
-        yield Engine(provider_grpc.ResourceProviderStub(channel))
-    finally:
-        channel.close()
-        server.stop(0).wait()
+    return start_engine()
 
 
 @pytest.fixture

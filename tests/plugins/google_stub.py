@@ -43,7 +43,7 @@ class GoogleStub:
     rules: list[Callable[[Request], Answer | None]] = field(default_factory=list)
     """Asked first, newest last; an answer of one of them is final."""
     port: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
     def lines(self) -> list[str]:

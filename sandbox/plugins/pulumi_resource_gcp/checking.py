@@ -273,7 +273,7 @@ def _conflicts(
             continue
         for other in spec.conflicts:
             # Presence counts, not the value: even `False` conflicts [§0.3].
-            found = _find(root_fields, root, other)
+            found = find_at(root_fields, root, other)
             if found is not None and found is not UNKNOWN:
                 yield (
                     where,
@@ -283,7 +283,7 @@ def _conflicts(
             yield from _conflicts(spec.fields, child, root, root_fields, child_path, child_tf)
 
 
-def _find(fields: Fields, values: Any, tf_path: str) -> Any:
+def find_at(fields: Fields, values: Mapping[str, Any], tf_path: str) -> Any:
     """Return the value at a Terraform path such as `cluster_autoscaling.0.enabled`."""
     first, _, rest = tf_path.partition(".")
     for name, spec in inputs_of(fields):
@@ -294,7 +294,7 @@ def _find(fields: Fields, values: Any, tf_path: str) -> Any:
             return value
         rest = rest.partition(".")[2]
         if spec.type is Type.BLOCK and isinstance(value, Mapping):
-            return _find(spec.fields, value, rest)
+            return find_at(spec.fields, value, rest)
     return None
 
 

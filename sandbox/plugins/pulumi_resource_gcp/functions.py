@@ -141,7 +141,36 @@ def get_project(call: Call, args: Mapping[str, Any]) -> Answer:
     }, set()
 
 
+def get_cluster(call: Call, args: Mapping[str, Any]) -> Answer:
+    """Describe a cluster by its plain fields; a missing one is an error.
+
+    Blocks are left out. Labels are all that the cluster has, as in every data source.
+    """
+    project = call.config.require_project(args.get("project"))
+    location = call.config.require_location(args.get("location"))
+    resource_id = f"projects/{project}/locations/{location}/clusters/{args.get('name')}"
+    try:
+        found = call.client.request(CONTAINER, "GET", resource_id, deadline=call.deadline)
+    except GoogleApiError as error:
+        if error.status == 404:
+            raise ProviderError(f"{resource_id} not found") from error
+        raise
+    labels = dict(found.get("resourceLabels") or {})
+    return {
+        "id": resource_id,
+        "name": found.get("name", ""),
+        "project": project,
+        "location": location,
+        "endpoint": found.get("endpoint", ""),
+        "masterVersion": found.get("currentMasterVersion", ""),
+        "selfLink": found.get("selfLink", ""),
+        "resourceLabels": labels,
+        "effectiveLabels": labels,
+    }, set()
+
+
 FUNCTIONS: dict[str, Function] = {
+    "gcp:container/getCluster:getCluster": get_cluster,
     "gcp:container/getEngineVersions:getEngineVersions": get_engine_versions,
     "gcp:compute/getZones:getZones": get_zones,
     "gcp:organizations/getClientConfig:getClientConfig": get_client_config,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .checking import DEFAULTS
+from .checking import DEFAULTS, find_at
 from .diffing import diff_field
 from .schema import NESTED, Field, Fields, Type, inputs_of
 from .values import Properties, is_empty
@@ -19,9 +19,25 @@ def inputs_from_state(
     fields: Fields, state: Mapping[str, Any], old_inputs: Mapping[str, Any]
 ) -> Properties:
     """Return the inputs that lead to a state."""
-    if not old_inputs:
-        return _imported(fields, state)
-    return _refreshed(fields, state, old_inputs)
+    if old_inputs:
+        return _refreshed(fields, state, old_inputs)
+    inputs = _imported(fields, state)
+    _drop_conflicts(fields, inputs, fields, inputs)
+    return inputs
+
+
+def _drop_conflicts(
+    fields: Fields, inputs: Properties, root_fields: Fields, root: Properties
+) -> None:
+    """Leave out what the server filled and a program may not write beside the rest."""
+    for name, spec in inputs_of(fields):
+        value = inputs.get(name)
+        if value is None:
+            continue
+        if any(find_at(root_fields, root, other) is not None for other in spec.conflicts):
+            del inputs[name]
+        elif spec.type is Type.BLOCK:
+            _drop_conflicts(spec.fields, value, root_fields, root)
 
 
 def _refreshed(fields: Fields, state: Mapping[str, Any], old: Mapping[str, Any]) -> Properties:
@@ -48,7 +64,7 @@ def _imported(fields: Fields, state: Mapping[str, Any]) -> Properties:
     inputs: Properties = {DEFAULTS: []}
     for name, spec in inputs_of(fields):
         value = state.get(name)
-        if is_empty(value) or spec.unsupported:
+        if spec.unsupported or value is None or (is_empty(value) and not spec.required):
             continue
         nested = _imported_value(spec, value)
         if nested is not None:

@@ -131,6 +131,15 @@ class ResourceKind(ABC):
                 outputs[name] = {**(state.get(name) or {}), **given[name]}
         return outputs
 
+    def without_api(self, state: Properties, inputs: Properties) -> Properties:
+        """Return the state after a change of what the provider alone knows: nothing is asked."""
+        known: Properties = {}
+        for name, spec in self.fields.items():
+            if spec.client:
+                unset = zero(spec) if spec.default is None else spec.default
+                known[name] = unset if inputs.get(name) is None else inputs[name]
+        return {**state, **known}
+
     # --- life ---
 
     @abstractmethod

@@ -233,7 +233,7 @@ class Cluster(ResourceKind):
             "resourceLabels": inputs.get("resourceLabels") or {},
         }
         if changed == {"deletionPolicy"}:
-            return {**state, **kept}
+            return self.without_api(state, inputs)
         self._await_rest(call, resource_id)
         for step in requests:
             if step.is_maintenance:

@@ -11,7 +11,7 @@ from ..links import global_link, same_link, self_link_v1
 from ..mapping import Json, expand_value, zero
 from ..schema import Field, Fields, Type, between, matches, one_of
 from ..values import Properties, is_empty
-from .base import DELETION_POLICY, PROJECT, Call, without_defaults
+from .base import DELETION_POLICY, PROJECT, Call
 from .compute import COMPUTE_NAME, ComputeResource
 
 
@@ -176,7 +176,7 @@ class Firewall(ComputeResource):
         if {"logConfig", "enableLogging"} & changed:
             body["logConfig"] = _log_config(inputs)
         if not body:
-            return {**state, **without_defaults(inputs)}
+            return self.without_api(state, inputs)
         self.change(call, resource_id, "PATCH", resource_id, body)
         return self.read_again(call, resource_id, inputs)
 

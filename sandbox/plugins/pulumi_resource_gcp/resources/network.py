@@ -11,7 +11,7 @@ from ..mapping import Json, expand
 from ..operations import wait_compute
 from ..schema import Field, Fields, Type, matches, one_of
 from ..values import Properties
-from .base import DELETION_POLICY, PROJECT, Call, without_defaults
+from .base import DELETION_POLICY, PROJECT, Call
 from .compute import COMPUTE_NAME, ComputeResource
 
 _ROUTING = (
@@ -130,7 +130,7 @@ class Network(ComputeResource):
     ) -> Properties:
         """One PATCH per group of fields; only that of the MTU reads before [real-provider.md]."""
         if changed <= {"deletionPolicy"}:
-            return {**state, **without_defaults(inputs)}
+            return self.without_api(state, inputs)
         if changed & {*_ROUTING, _ORDER}:
             given = {name: inputs[name] for name in _ROUTING if inputs.get(name) is not None}
             body = expand({name: self.fields[name] for name in _ROUTING}, given)

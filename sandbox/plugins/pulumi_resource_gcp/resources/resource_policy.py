@@ -13,7 +13,7 @@ from ..links import same_link, self_link_v1
 from ..mapping import Json, expand
 from ..schema import Field, Fields, Type, one_of
 from ..values import Properties
-from .base import DELETION_POLICY, PROJECT, Call, without_defaults
+from .base import DELETION_POLICY, PROJECT, Call
 from .compute import ComputeResource
 
 _POLICIES = (
@@ -131,7 +131,7 @@ class ResourcePolicy(ComputeResource):
     ) -> Properties:
         """PATCH at the address that the wanted name gives: a new name answers 404 [§5]."""
         if changed <= {"deletionPolicy"}:
-            return {**state, **without_defaults(inputs)}
+            return self.without_api(state, inputs)
         path = self.resource_id(call.config, {**state, "name": inputs["name"]})
         body = expand({name: self.fields[name] for name in _SENT}, inputs)
         self.change(call, resource_id, "PATCH", path, body)

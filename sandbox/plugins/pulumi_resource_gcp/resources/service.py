@@ -13,7 +13,7 @@ from ..errors import GoogleApiError, ProviderError
 from ..operations import Poller, wait_service_usage
 from ..schema import Field, Fields, Type
 from ..values import Properties
-from .base import DELETION_POLICY, PROJECT, Call, Json, ResourceKind, Timeouts, without_defaults
+from .base import DELETION_POLICY, PROJECT, Call, Json, ResourceKind, Timeouts
 
 _BANNED = {"bigquery-json.googleapis.com": "bigquery.googleapis.com"}
 
@@ -83,12 +83,7 @@ class Service(ResourceKind):
         changed: frozenset[str],  # noqa: ARG002
     ) -> Properties:
         """Change nothing at Google: only the provider's own switches can differ [§7]."""
-        kept = {
-            name: inputs.get(name, state.get(name) if spec.computed else None)
-            for name, spec in self.fields.items()
-            if spec.client
-        }
-        return {**state, **without_defaults(inputs), **kept}
+        return self.without_api(state, inputs)
 
     def delete(self, call: Call, resource_id: str, state: Properties) -> None:
         """Forget the service; disable it only if the state says so [§0.4]."""
@@ -109,12 +104,8 @@ class Service(ResourceKind):
             ) from error
 
     def _state(self, call: Call, project: str, service: str, previous: Properties) -> Properties:
-        state: Properties = {
-            name: previous.get(name) for name, spec in self.fields.items() if spec.client
-        }
-        state["deletionPolicy"] = (
-            previous.get("deletionPolicy") or call.config.deletion_policy or "DELETE"
-        )
+        state = self.without_api({}, previous)
+        state["deletionPolicy"] = state["deletionPolicy"] or call.config.deletion_policy or "DELETE"
         return {**state, "id": f"{project}/{service}", "project": project, "service": service}
 
     def _enable(self, call: Call, project: str, service: str) -> None:

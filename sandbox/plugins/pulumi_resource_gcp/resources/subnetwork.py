@@ -12,7 +12,7 @@ from ..links import global_link, same_link, self_link_v1
 from ..mapping import Json, expand, expand_value, flatten, zero
 from ..schema import Field, Fields, Type, matches, one_of
 from ..values import Properties
-from .base import DELETION_POLICY, PROJECT, Call, without_defaults
+from .base import DELETION_POLICY, PROJECT, Call
 from .compute import COMPUTE_NAME, ComputeResource
 
 
@@ -195,7 +195,7 @@ class Subnetwork(ComputeResource):
     ) -> Properties:
         """One call per group of fields, as recorded [real-provider.md]."""
         if changed <= {"deletionPolicy", "sendSecondaryIpRangeIfEmpty"}:
-            return {**state, **without_defaults(inputs)}
+            return self.without_api(state, inputs)
         if "ipCidrRange" in changed:
             body: Json = {"ipCidrRange": inputs["ipCidrRange"]}
             self.change(call, resource_id, "POST", f"{resource_id}/expandIpCidrRange", body)
