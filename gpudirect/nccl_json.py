@@ -99,6 +99,7 @@ def _table(report: Mapping[str, Any], config: Mapping[str, Any]) -> Table:
         failed=_truth(bounds.get("okay")) is False,
         average=_number(average.get("bandwidth")),
         summarized="bandwidth" in average,
+        below_minimum=_truth(average.get("okay")) is False,
     )
 
 

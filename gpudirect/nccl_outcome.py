@@ -32,6 +32,7 @@ class Table:
     failed: bool = False
     average: float | None = None
     summarized: bool = False
+    below_minimum: bool = False
 
 
 def conclude(
@@ -92,6 +93,8 @@ def _status(
         )
     if wrong or any(table.failed or table.out_of_bounds for table in tables):
         return "failed", f"wrong values: {wrong or 'an unknown number'} in the rows read"
+    if any(table.below_minimum for table in tables):
+        return "failed", "the average is below the minimum that the test was given"
     if not tables_seen:
         return "incomplete", "no table: the test printed no header and no row"
     summarized = sum(table.summarized for table in tables)
@@ -115,7 +118,7 @@ def _tables(number: int) -> str:
 def _ranks(tables: Sequence[Table], rows: Sequence[Row]) -> int | None:
     known = [table.ranks for table in tables if table.ranks is not None]
     if known:
-        return min(known)
+        return known[0] if len(set(known)) == 1 else None
     # Bus bandwidth is what crosses between ranks: data that moved without any is one rank's own.
     moved = [d for row in rows if row.size_bytes for d in row.directions if d.alg_bandwidth_gbps]
     return 1 if moved and all(d.bus_bandwidth_gbps == 0 for d in moved) else None

@@ -49,6 +49,7 @@ _OUT_OF_BOUNDS = re.compile(
 )
 _AVERAGE = re.compile(
     r"Avg bus bandwidth[ \t]{0,20}:[ \t]{0,20}([0-9.]{1,32}(?:e[+-]?\d{1,3})?|\S{1,8})"
+    r"(?:[ \t]{1,20}(FAILED))?"
 )
 _VALIDATION = re.compile(r"validation: *(\d)")
 _MAX_BYTES = re.compile(r"maxBytes +(\d{1,19})")
@@ -201,6 +202,8 @@ class _TextReader:
             table = self._table_without(stream, "average")
             table.summarized = True
             table.average = read_number(match[1])
+            # The test compares it with NCCL_TESTS_MIN_BW, if that is set.
+            table.below_minimum = match[2] is not None
         elif "nccl-tests version" in line and (match := _TESTS_VERSION.search(line)) is not None:
             self._facts.tests_version(match[1], match[2])
         elif "Collective test" in line and (match := _COLLECTIVE.search(line)) is not None:

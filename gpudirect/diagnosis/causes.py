@@ -65,6 +65,11 @@ _ORDER: Final = (
         "`python -m gpudirect inject` does it.",
     ),
     Cause(
+        "cluster-too-old",
+        "The cluster's version is too old for nodes of this machine.",
+        "Raise `clusterVersion` to the version that the event names, or a later one.",
+    ),
+    Cause(
         "quota-exceeded",
         "The project's quota does not allow the GPU nodes.",
         "Ask for more quota of the machine's GPU family in this region (8 GPUs a node; Spot and "
@@ -152,6 +157,23 @@ _ORDER: Final = (
         "Plug-in and receive daemon are not of one release.",
         "Take both from one release: `python -m gpudirect inject` sets the daemon, the installer "
         "brings the plug-in; after a change of release restart old Pods.",
+    ),
+    Cause(
+        "daemon-too-old",
+        "The receive daemon is older than the kernel of the node wants.",
+        "Take a newer release: GKE 1.34 and later need the TCPX daemon v2.0.12 or later.",
+    ),
+    Cause(
+        "capability-missing",
+        "The receive daemon lacks a capability.",
+        "Add NET_ADMIN (and NET_BIND_SERVICE on A3 Mega) to its container; `python -m gpudirect "
+        "inject` does it.",
+    ),
+    Cause(
+        "library-missing",
+        "A container does not find the driver's libraries.",
+        "Mount /home/kubernetes/bin/nvidia/lib64 of the node at /usr/local/nvidia/lib64 and name "
+        "that folder in LD_LIBRARY_PATH.",
     ),
     Cause(
         "daemon-flags",

@@ -49,7 +49,7 @@ _CREATE_REASONS = {
 # Causes that only a Pod without a node can still have.
 _BEFORE_NODE = {
     "quota-exceeded", "reservation-mismatch", "zone-without-machine", "placement-refused",
-    "no-capacity", "not-schedulable", "quota-of-namespace",
+    "no-capacity", "not-schedulable", "quota-of-namespace", "cluster-too-old",
 }  # fmt: skip
 # What a finished run can still be told: that it went over plain TCP.
 _AFTER_SUCCESS = {"plugin-not-loaded", "wrong-mtu"}
@@ -98,7 +98,7 @@ def _pod_level(
     scheduled = conditions_of(pod).get("PodScheduled")
     scale_up = any(event.get("reason") == "TriggeredScaleUp" for event in events)
     refused = next((e for e in events if e.get("reason") == "NotTriggerScaleUp"), None)
-    if scheduled is not None and scheduled.get("status") == "False" and not causes & _BEFORE_NODE:
+    if scheduled is not None and scheduled.get("status") == "False" and not causes:
         if refused is not None and not scale_up:
             yield failure("not-schedulable", place, str(refused.get("message")))
         else:

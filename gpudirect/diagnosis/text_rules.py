@@ -65,13 +65,14 @@ TEXT_RULES: Final = (
     ),
     _rule(
         "network-missing",
-        r"network(?:s\.networking\.gke\.io)? \W{0,3}[\w.-]{1,80}\W{0,3} (?:was )?not found"
+        r"(?<!for )network(?:s\.networking\.gke\.io)? \W{0,3}[\w.-]{1,80}\W{0,3} (?:was )?not found"
         r"|network \W{0,3}[\w.-]{1,80}\W{0,3} does not exist|no such network",
         *_STATE,
     ),
     _rule(
         "network-not-ready",
-        r"network \W{0,3}[\w.-]{1,80}\W{0,3} (?:is )?not ready",
+        r"network \W{0,3}[\w.-]{1,80}\W{0,3} (?:is )?not ready"
+        r"|GKENetworkParamSet \W{0,3}[\w.-]{1,80}\W{0,3} .{0,120}not found",
         *_STATE,
     ),
     _rule(
@@ -88,6 +89,7 @@ TEXT_RULES: Final = (
         r"|specified reservations? .{0,200}(?:not|no) ",
         *_EVENT,
     ),
+    _rule("cluster-too-old", r"need version .{0,80} or later", *_EVENT),
     _rule(
         "zone-without-machine",
         r"machine ?type .{0,160}(?:does not exist|not (?:found|available|supported|offered))"
@@ -96,7 +98,7 @@ TEXT_RULES: Final = (
     ),
     _rule(
         "placement-refused",
-        r"unsupported compact placement|compact placement group .{0,200}invalid"
+        r"unsupported compact placement|placement group .{0,200}invalid"
         r"|node group .{0,120}already exists|multiple specified locations",
         *_EVENT,
     ),
@@ -113,20 +115,22 @@ TEXT_RULES: Final = (
         r"|Node scale up in zones .{0,200} failed|IP space exhausted",
         *_EVENT,
     ),
-    _rule("injector-doubled", r"both tried to set|conflicting device", *_STATE),
+    _rule(
+        "injector-doubled", r"both tried to set|is claimed by plugin .{0,80} and plugin", *_STATE
+    ),
     _rule(
         "devices-missing",
         r"/dev/(?:nvidia|dmabuf|aperture)[\w/-]{0,40}.{0,160}(?:no such file|not exist|not found)"
         r"|(?:stat|device|devices)\b.{0,80}/dev/(?:nvidia|dmabuf)[\w/-]{0,40}.{0,80}no such"
         r"|no CUDA-capable device|no devices found|NVML.{0,80}(?:not found|no device)"
-        r"|no CUDA devices",
+        r"|no CUDA devices?|CUDA initialization failed|Memory importer: failed",
         *_STATE,
         "log",
     ),
     _rule(
         "gpu-count",
         r"number of GPUs detected in the PCI tree|PCI GPUs?\D{0,20}\d{1,2}.{0,60}CUDA GPUs?"
-        r"|GPUs? .{0,60}PCI.{0,80}(?:differ|mismatch|does not match|fewer|but)"
+        r"|found \d{1,2} GPUs with a NIC, CUDA reports"
         r"|invalid device ordinal",
         "state",
         "log",
@@ -135,6 +139,19 @@ TEXT_RULES: Final = (
         "versions-do-not-fit",
         r"newer protocol than plug-?in|does not fit plug-?in|NET/\w{1,30} VERSION MISMATCH"
         r"|rxdm.{0,80}version mismatch|protocol version mismatch",
+        "log",
+        "state",
+    ),
+    _rule("daemon-too-old", r"SO_DEVMEM\w{0,20}.{0,20}Protocol not available", "log", "state"),
+    _rule(
+        "capability-missing",
+        r"ethtool.{0,80}not permitted|not permitted.{0,80}ethtool|rp_filter.{0,80}denied",
+        "log",
+        "state",
+    ),
+    _rule(
+        "library-missing",
+        r"error while loading shared libraries: libcuda|libcuda\.so[\w.]{0,8}: cannot open",
         "log",
         "state",
     ),
@@ -170,10 +187,11 @@ TEXT_RULES: Final = (
     ),
     _rule(
         "interface-missing",
-        r"no such interface|names no interface"
+        r"no such interface|names no interface|has no interface on this node"
+        r"|Incorrect number of fabric NICs"
         r"|(?:interface|device) eth[1-9] .{0,40}not (?:found|exist)",
         "log",
-        "state",
+        *_STATE,
     ),
     _rule(
         "plugin-not-loaded",

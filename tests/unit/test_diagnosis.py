@@ -108,6 +108,24 @@ def test_a_pod_that_no_node_was_asked_for_is_told_from_one_that_waits() -> None:
     assert any("a scale-up was triggered" in d.evidence for d in found)
 
 
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ('Network "vpc3" not found', "network-missing"),
+        ('GKENetworkParamSet "vpc3-params" for Network "vpc3" not found', "network-not-ready"),
+        ("nodes of a3-highgpu-8g need version 1.35.2-gke.1485000 or later", "cluster-too-old"),
+        ('placement group name "A_b" is invalid', "placement-refused"),
+        ("Pod incompatible with requested ComputeClass", "not-schedulable"),
+        ("1 Insufficient cpu", "not-schedulable"),
+    ],
+)
+def test_a_scale_up_that_was_not_tried_names_its_cause_once(reason: str, cause: str) -> None:
+    pod = pending_pod()
+    refused = event(pod, "NotTriggerScaleUp", f"pod didn't trigger scale-up: {reason}")
+    found = failures(**with_pod(pod, events=[refused]))
+    assert [d.cause for d in found] == [cause]
+
+
 @pytest.mark.parametrize("case", json.loads((CASES / "denials.json").read_text()))
 def test_a_refused_pod_names_rule_container_and_remedy_and_no_person(case: Document) -> None:
     refused = owner_event("Job", "nccl-test", "FailedCreate", f"Error creating: {case['text']}")
@@ -220,8 +238,14 @@ def test_an_absent_injector_alone_is_no_failure() -> None:
     assert found == []
 
 
-def test_two_injectors_clash() -> None:
-    message = 'plugins "device-injector" and "gke-nri" both tried to set device "/dev/nvidia0"'
+@pytest.mark.parametrize(
+    "message",
+    [
+        'plugins "device-injector" and "gke-nri" both tried to set device "/dev/nvidia0"',
+        'device "/dev/nvidia0" is claimed by plugin "10-device_injector" and plugin "20-other"',
+    ],
+)
+def test_two_injectors_clash(message: str) -> None:
     pod = gpu_pod(daemon=waiting("CreateContainerError", message))
     assert first(**with_pod(pod)).cause == "injector-doubled"
 
@@ -231,6 +255,33 @@ def test_seven_of_eight_gpus_are_found_in_the_daemons_log() -> None:
     pod = gpu_pod(daemon=ended(1))
     found = failures(**with_pod(pod, **log(line, "tcpxo-daemon")))
     assert [d.cause for d in found] == ["gpu-count", "daemon-stopped"]
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        (
+            "E1 Number of GPUs detected in the PCI tree 0 is not equal to the actual number",
+            "gpu-count",
+        ),
+        ("F1 GPU/NIC pairs: found 6 GPUs with a NIC, CUDA reports 8", "gpu-count"),
+        ("E1 Incorrect number of fabric NICs detected: 7.", "interface-missing"),
+        ("E1 Memory importer: failed to initialize addr translator on NIC", "devices-missing"),
+        ("F1 Check failed: cuInit(0) no CUDA device", "devices-missing"),
+        ("libcuda.so.1: cannot open shared object file: No such file", "library-missing"),
+        ("E1 ethtool ioctl on eth1: Operation not permitted", "capability-missing"),
+        ("E1 setsockopt(SO_DEVMEM_DONTNEED): Protocol not available", "daemon-too-old"),
+        ("ERROR: Unknown command line flag 'enforce_kernel_ipv6_support'", "daemon-flags"),
+    ],
+)
+def test_a_line_of_the_daemons_log_names_its_cause(line: str, cause: str) -> None:
+    found = failures(**with_pod(gpu_pod(daemon=ended(1)), **log(line, "tcpxo-daemon")))
+    assert [d.cause for d in found] == sorted([cause, "daemon-stopped"], key=list(CAUSES).index)
+
+
+def test_a_retired_flag_is_no_cause() -> None:
+    line = "E1 Flag 'uid' is retired and should not be set."
+    assert failures(**log(line, "tcpxo-daemon")) == []
 
 
 def test_a_node_with_too_few_gpus_is_found() -> None:

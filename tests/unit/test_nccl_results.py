@@ -229,6 +229,62 @@ def test_wrong_values_fail_whatever_the_summary_says() -> None:
     assert silent.wrong_values == 7
 
 
+def test_a_table_of_one_rank_beside_another_is_ambiguous() -> None:
+    lonely = table(A3_HIGH[:2]).replace(device_lines(2), device_lines(1, 1))
+    run = read_text(lonely + table(A3_HIGH))
+    assert (run.status, run.ranks) == ("ambiguous", None)
+
+
+def test_a_run_below_its_own_minimum_fails() -> None:
+    text = table(A3_HIGH)
+    line = next(line for line in text.splitlines() if "Avg bus bandwidth" in line)
+    assert read_text(text.replace(line, f"{line}FAILED")).status == "failed"
+    assert read_text(text.replace(line, f"{line}OK")).status == "complete"
+
+
+def report() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((CASES / "nccl" / "e14_report.json").read_text())
+    return content
+
+
+def test_the_traps_of_a_report() -> None:
+    content = report()
+    first = content["results"][0]
+    first["out_of_place"] |= {"nwrong": None, "bus_bw": "nan"}
+    first["in_place"] = None
+    row = read_text(json.dumps(content)).rows[0]
+    assert row.out_of_place.wrong is None
+    assert row.out_of_place.bus_bandwidth_gbps is None
+    assert (row.in_place, row.root) == (None, -1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"out_of_bounds": {"count": 2, "okay": "false"}}, "failed"),
+        ({"average_bus_bandwidth": {"bandwidth": 3.0, "okay": "false"}}, "failed"),
+        ({"average_bus_bandwidth": None}, "incomplete"),
+        ({"results": []}, "incomplete"),
+    ],
+)
+def test_a_report_is_complete_only_with_rows_right_values_and_an_average(
+    changes: dict[str, Any], status: str
+) -> None:
+    assert read_text(json.dumps(report() | changes)).status == status
+
+
+def test_a_report_cut_off_keeps_the_rows_that_were_written() -> None:
+    text = (CASES / "nccl" / "e14_report.json").read_text()
+    third = text.index('"size": 16777216')
+    run = read_text(text[:third])
+    assert (run.status, len(run.rows), run.ranks) == ("incomplete", 2, 16)
+    assert "HF_TOKEN" not in repr(run)
+
+
+def test_a_log_that_begins_with_a_brace_is_no_report() -> None:
+    assert len(read_text('{"level": "info"}\n' + table(A3_HIGH)).rows) == len(A3_HIGH)
+
+
 def test_a_small_distance_before_2_13_is_no_wrong_value() -> None:
     text = (CASES / "nccl" / "e11_before_2_13.txt").read_text().replace("0e+00", "1e-06", 1)
     run = read_text(text)
