@@ -36,7 +36,11 @@ class ClientIdentity:
 
 
 ADMIN = ClientIdentity("admin", ADMIN_USER, ("system:masters",))
-CONTROLLER_MANAGER = ClientIdentity("controller-manager", "system:kube-controller-manager", ())
+# One identity with all rights, in place of an account per controller: it needs none of the roles
+# that a new API server is still writing when the controller manager starts.
+CONTROLLER_MANAGER = ClientIdentity(
+    "controller-manager", "system:kube-controller-manager", ("system:masters",)
+)
 SCHEDULER = ClientIdentity("scheduler", "system:kube-scheduler", ())
 CLIENTS = (ADMIN, CONTROLLER_MANAGER, SCHEDULER)
 

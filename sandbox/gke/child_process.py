@@ -35,6 +35,8 @@ class Program:
     """Working directory."""
     log: Path
     """Standard output and standard error go to the end of this file."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """What it gets beside PATH and HOME."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +76,7 @@ class ChildProcess:
                 stderr=log,
                 cwd=program.folder,
                 # Nothing of the caller's environment decides how a control plane behaves.
-                env={"PATH": os.defpath, "HOME": str(program.folder)},
+                env={"PATH": os.defpath, "HOME": str(program.folder)} | dict(program.environment),
                 start_new_session=True,
                 preexec_fn=_die_with_parent(),
             )

@@ -39,6 +39,7 @@ KwokArguments = Callable[[Ports], Sequence[str]]
 _POLL_SECONDS = 0.03
 _START_SECONDS = 60.0
 _STOP_SECONDS = 5.0
+_STOP_STATELESS_SECONDS = 1.0
 _RESTARTS = 5
 _RESTART_WINDOW_SECONDS = 60.0
 _log = logging.getLogger(__name__)
@@ -112,9 +113,9 @@ class ControlPlane:
         return list(self._problems.values())
 
     async def start_api_server(self) -> None:
-        """Start etcd and the API server, and return when it answers requests.
+        """Start etcd, the API server and its controllers; return when it answers requests.
 
-        It is not ready then: `start_controllers` waits for that. Objects can be written meanwhile.
+        It is not ready then: `start_nodes` waits for that. Objects can be written meanwhile.
 
         Raises:
             RuntimeError: a binary or a port is missing, or a process ended; the text says which.
@@ -128,19 +129,19 @@ class ControlPlane:
             for program in programs:
                 await self._start(program)
             await self._wait(lambda status: status is not None, "answer")
+            await self._start(components.kube_controller_manager(self._binaries, self.folder))
         except BaseException:
             await self.stop(grace_seconds=0)
             raise
 
-    async def start_controllers(self) -> None:
-        """Wait until the API server is ready, then start the rest and watch over all of them."""
+    async def start_nodes(self) -> None:
+        """Wait until the API server is ready, then start what places and plays Pods.
+
+        From then on every process is watched over.
+        """
         try:
             await self._wait(lambda status: status == 200, "become ready")
-            for program in (
-                components.kube_controller_manager(self._binaries, self.folder),
-                components.kube_scheduler(self._binaries, self.folder),
-            ):
-                await self._start(program)
+            await self._start(components.kube_scheduler(self._binaries, self.folder))
             if self._kwok_arguments is not None:
                 arguments = tuple(self._kwok_arguments(self.ports))
                 await self._start(components.kwok(self._binaries, self.folder, arguments))
@@ -174,7 +175,7 @@ class ControlPlane:
         if grace_seconds == 0:
             groups = [list(self._children.values())]
         for group in groups:
-            await asyncio.gather(*(child.stop(grace_seconds) for child in group))
+            await asyncio.gather(*(child.stop(_grace(child, grace_seconds)) for child in group))
         self._children = {}
         self._problems = {}
         self._write_record()
@@ -250,6 +251,13 @@ class ControlPlane:
                 return
             ends.append(now)
             child = await self._start(child.program)
+
+
+def _grace(child: ChildProcess, grace_seconds: float) -> float:
+    """Only the store has something to finish; an API server would wait for open watches."""
+    if child.program.name == "etcd":
+        return grace_seconds
+    return min(grace_seconds, _STOP_STATELESS_SECONDS)
 
 
 async def end_recorded_processes(folder: ClusterFolder) -> ClusterRecord | None:

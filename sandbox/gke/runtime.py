@@ -195,7 +195,7 @@ class LocalClusterRuntime:
         try:
             await plane.start_api_server()
             await _all(
-                plane.start_controllers(),
+                plane.start_nodes(),
                 kinds.install(plane.api, multi_networking=multi_networking),
                 _grant_user(plane.api),
                 admission.install(plane.api, net_admin=_allows_net_admin(resource)),
