@@ -90,7 +90,7 @@ class EnvironmentOptions:
             try:
                 changes["release"] = load_releases().get(self.release, environment.stack.name)
             except ReleaseLockError as error:
-                raise ValueError(f"release: {error}") from error
+                raise ValueError(str(error)) from error
         if self.image_registry is not None:
             changes["image_registry"] = self.image_registry
         if self.node_selector:

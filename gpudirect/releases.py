@@ -1,32 +1,28 @@
-"""The release lock: reads `releases.yaml` and refuses one whose parts do not fit together.
+"""The release lock: what `releases.yaml` says, as data.
 
-Owns what a release is and how an image gets another registry. Does not own the choice of a release
-(`settings`) nor what is made of it (`workloads`, `manifests`).
+Owns what a release is, the look-up by name and how an image gets another registry. Does not own
+what makes a lock wrong (`release_rules`), the choice of a release (`settings`) nor what is made of
+it (`workloads`, `manifests`).
 """
 
 from __future__ import annotations
 
 import difflib
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
-from gpudirect.stacks import STACKS
+from gpudirect.release_rules import lock_problems
 
 RELEASES_FILE = Path(__file__).with_name("releases.yaml")
 
 Curve = tuple[tuple[int, float], ...]
 """Points of (message size in bytes, bus bandwidth in GB/s), by size."""
-
-_VERSION = re.compile(r"v\d+\.\d+\.\d+")
-_CPU_RANGES = re.compile(r"(eth\d+):(\d+-\d+(?:,\d+-\d+)*)")
 
 
 class ReleaseLockError(ValueError):
@@ -34,20 +30,44 @@ class ReleaseLockError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reference:
-    """Bandwidth that a stack is known to reach.
+class GkeFloor:
+    """A least GKE version.
 
     Attributes:
-        curve: The lower of out-of-place and in-place at each size.
+        version: The full version.
+        source: Who says so.
+        minor: Minor version that it binds alone, such as `1.34`; empty for all.
+        advised: Whether an older one is only worth a warning.
+    """
+
+    version: str
+    source: str
+    minor: str = ""
+    advised: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reference:
+    """Bandwidth that a stack is known to reach, in GB/s (10^9 bytes) of bus bandwidth.
+
+    Attributes:
+        rows: Message size in bytes, out-of-place and in-place bandwidth, by size.
         nodes: How many nodes it was measured with.
         collective: Which collective.
         source: Where it was published.
+        measured_with: Which release it was measured with, as far as that is known.
     """
 
-    curve: Curve
+    rows: tuple[tuple[int, float, float], ...]
     nodes: int
     collective: str
     source: str
+    measured_with: str
+
+    @property
+    def curve(self) -> Curve:
+        """The lower of out-of-place and in-place at each size."""
+        return tuple((size, min(out, inside)) for size, out, inside in self.rows)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,8 +84,12 @@ class Release:
         profiles: Profile name to NCCL environment.
         profile_files: Profile name to the script that the installer puts on the node.
         required_environment: What the guest config checker of the default profile enforces.
+        gke_floors: Least GKE versions of the release's stack.
         least_driver: Least GPU driver (the page).
         qualified_driver: Driver that the release was qualified with, or empty if not published.
+        qualified_cuda: CUDA that the release was qualified with, or empty if not published.
+        nccl_version: NCCL that the installer puts on the node.
+        note: What to know before choosing it.
         source: Where the pair was published.
         date: When, ISO 8601.
         is_default: Whether the stack takes it when config names none.
@@ -81,8 +105,12 @@ class Release:
     profiles: Mapping[str, Mapping[str, str]]
     profile_files: Mapping[str, str]
     required_environment: Mapping[str, str]
+    gke_floors: tuple[GkeFloor, ...]
     least_driver: str
     qualified_driver: str
+    qualified_cuda: str
+    nccl_version: str
+    note: str
     source: str
     date: str
     is_default: bool
@@ -106,19 +134,21 @@ class Release:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseLock:
-    """All releases, and the images and floors that they share.
+    """All releases, and the images that they share.
 
     Attributes:
-        gke_floor: Least GKE version of both stacks.
-        minor_floors: Stack name to GKE minor version to its own least version.
+        releases: Every release, those of a stack from the oldest to the newest.
+        pause_image: Image of the container that keeps an installer's Pod alive.
+        injector_image: Image of the NRI device injector.
+        pre_installation_image: Image of the A3 Mega installer's first step.
+        newest_gke_driver: Newest GPU driver that GKE is known to install.
     """
 
     releases: tuple[Release, ...]
     pause_image: str
     injector_image: str
     pre_installation_image: str
-    gke_floor: str
-    minor_floors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    newest_gke_driver: str
 
     def for_stack(self, stack: str) -> tuple[Release, ...]:
         """Return the releases of a stack, oldest first."""
@@ -142,7 +172,8 @@ class ReleaseLock:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise ReleaseLockError(
-            f"release: got {name!r}, expected one of {', '.join(known)} for {stack}{hint}"
+            f"release {name!r} is not in the lock, expected one of {', '.join(known)} "
+            f"for {stack}{hint}"
         )
 
 
@@ -184,178 +215,54 @@ def _load(text: str) -> ReleaseLock:
         data = yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
     except yaml.YAMLError as error:
         raise ReleaseLockError(f"releases.yaml: not YAML: {error}") from error
-    problems = [f"releases.yaml: {problem}" for problem in _problems(data)]
+    problems = [f"releases.yaml: {problem}" for problem in lock_problems(data)]
     if problems:
         raise ReleaseLockError("\n".join(problems))
-    references = {name: _reference(entry) for name, entry in data["references"].items()}
     return ReleaseLock(
-        releases=tuple(
-            _release(entry, data["environments"], references) for entry in data["releases"]
-        ),
+        releases=tuple(_release(entry, data) for entry in data["releases"]),
         pause_image=data["images"]["pause"],
         injector_image=data["images"]["deviceInjector"],
         pre_installation_image=data["images"]["preInstallation"],
-        gke_floor=data["floors"]["page"],
-        minor_floors=MappingProxyType(
-            {k: MappingProxyType(v) for k, v in data["floors"].items() if isinstance(v, dict)}
-        ),
+        newest_gke_driver=data["newestGkeDriver"],
     )
 
 
 def _reference(entry: Mapping[str, Any]) -> Reference:
     return Reference(
-        curve=tuple((int(size), float(min(ways))) for size, *ways in entry["curve"]),
+        rows=tuple((int(size), float(out), float(inside)) for size, out, inside in entry["curve"]),
         nodes=entry["nodes"],
         collective=entry["collective"],
         source=entry["source"],
+        measured_with=entry["measuredWith"],
     )
 
 
-def _release(
-    entry: Mapping[str, Any],
-    environments: Mapping[str, Mapping[str, str]],
-    references: Mapping[str, Reference],
-) -> Release:
+def _release(entry: Mapping[str, Any], data: Mapping[str, Any]) -> Release:
+    stack = entry["stack"]
+    floors = (*data["floors"].get("all", ()), *data["floors"].get(stack, ()))
     return Release(
         name=entry["name"],
-        stack=entry["stack"],
+        stack=stack,
         plugin_image=entry["plugin"],
         daemon_image=entry["daemon"],
         daemon_command=tuple(entry["daemonCommand"]),
         daemon_args=tuple(entry["daemonArgs"]),
         profiles=MappingProxyType(
             {
-                profile: MappingProxyType(dict(environments[name]))
+                profile: MappingProxyType(dict(data["environments"][name]))
                 for profile, name in entry["profiles"].items()
             }
         ),
         profile_files=MappingProxyType(dict(entry["profileFiles"])),
         required_environment=MappingProxyType(dict(entry["required"])),
+        gke_floors=tuple(GkeFloor(**floor) for floor in floors),
         least_driver=entry["leastDriver"],
         qualified_driver=entry.get("qualifiedDriver", ""),
+        qualified_cuda=entry.get("qualifiedCuda", ""),
+        nccl_version=entry["ncclVersion"],
+        note=entry["note"],
         source=entry["source"],
         date=str(entry["date"]),
         is_default=entry["default"],
-        reference=references[entry["stack"]],
+        reference=_reference(data["references"][stack]),
     )
-
-
-_SECTIONS = {
-    "images": dict,
-    "floors": dict,
-    "references": dict,
-    "environments": dict,
-    "releases": list,
-}
-_FIELDS: Mapping[str, type | tuple[type, ...]] = {
-    "name": str,
-    "stack": str,
-    "default": bool,
-    "source": str,
-    "plugin": str,
-    "daemon": str,
-    "daemonCommand": list,
-    "daemonArgs": list,
-    "leastDriver": str,
-    "profiles": dict,
-    "profileFiles": dict,
-    "required": dict,
-}
-
-
-def _problems(data: object) -> Iterator[str]:
-    if not isinstance(data, dict):
-        yield f"holds {type(data).__name__}, expected a mapping with {', '.join(_SECTIONS)}"
-        return
-    wrong = [name for name, kind in _SECTIONS.items() if not isinstance(data.get(name), kind)]
-    if wrong:
-        yield f"lacks {', '.join(wrong)}, or has them in another form"
-        return
-    checked = cast("dict[str, Any]", data)
-    for name, entry in checked["references"].items():
-        yield from (f"references.{name}: {p}" for p in _reference_problems(entry))
-    for name, environment in checked["environments"].items():
-        yield from (f"environments.{name}: {p}" for p in environment_problems(environment))
-    for number, entry in enumerate(checked["releases"]):
-        where = entry.get("name", number) if isinstance(entry, dict) else number
-        yield from (f"releases.{where}: {p}" for p in _release_problems(entry, checked))
-    names = [entry.get("name") for entry in checked["releases"] if isinstance(entry, dict)]
-    for name in sorted({str(n) for n in names if names.count(n) > 1}):
-        yield f"releases: the name {name} is there twice"
-    for stack in STACKS:
-        defaults = [
-            entry["name"]
-            for entry in checked["releases"]
-            if isinstance(entry, dict) and entry.get("stack") == stack and entry.get("default")
-        ]
-        if len(defaults) != 1:
-            yield f"releases: {stack} has {len(defaults)} defaults, expected one"
-
-
-def _release_problems(entry: object, data: Mapping[str, Any]) -> Iterator[str]:
-    if not isinstance(entry, dict):
-        yield f"holds {type(entry).__name__}, expected a mapping"
-        return
-    wrong = [name for name, kind in _FIELDS.items() if not isinstance(entry.get(name), kind)]
-    if wrong or "date" not in entry:
-        yield f"lacks {', '.join(wrong or ['date'])}, or has it in another form"
-        return
-    if entry["stack"] not in STACKS:
-        yield f"stack: got {entry['stack']}, expected one of {', '.join(STACKS)}"
-    elif entry["stack"] not in data["references"]:
-        yield f"there is no reference for {entry['stack']}"
-    for part in ("plugin", "daemon"):
-        if not _VERSION.fullmatch(entry[part].rpartition(":")[2]):
-            yield f"{part}: {entry[part]} has no version, half a pair is none"
-    if "default" not in entry["profiles"]:
-        yield "profiles: there is no profile `default`"
-    for profile, name in entry["profiles"].items():
-        if name not in data["environments"]:
-            yield f"profiles.{profile}: there is no environment {name}"
-    default = data["environments"].get(entry["profiles"].get("default"), {})
-    for name, value in entry["required"].items():
-        if default.get(name) != value:
-            yield f"the default profile lacks {name}={value}, which its checker enforces"
-
-
-def _reference_problems(entry: object) -> Iterator[str]:
-    if not isinstance(entry, dict) or not entry.get("source") or not entry.get("curve"):
-        yield "lacks source or curve"
-        return
-    sizes = [point[0] for point in entry["curve"]]
-    if not all(left < right for left, right in pairwise(sizes)):
-        yield "curve: sizes must grow"
-
-
-def environment_problems(environment: object) -> Iterator[str]:
-    """Yield what is wrong with a set of NCCL settings: quotes, or CPUs bound twice [R17]."""
-    if not isinstance(environment, dict):
-        yield f"holds {type(environment).__name__}, expected a mapping"
-        return
-    for name, value in environment.items():
-        if not isinstance(value, str):
-            yield f"{name}: {value!r} is no text, put it in quotes"
-        elif '"' in value or "'" in value:
-            yield f"{name}: the value {value} holds a quote mark"
-    prefix = "NCCL_GPUDIRECTTCPX_"
-    transmit = _cpus(environment.get(f"{prefix}TX_BINDINGS"))
-    receive = _cpus(environment.get(f"{prefix}RX_BINDINGS"))
-    if not transmit and not receive:
-        return
-    wanted = set(str(environment.get(f"{prefix}SOCKET_IFNAME", "")).split(","))
-    if set(transmit) != wanted or set(receive) != wanted:
-        yield f"the bindings name {sorted({*transmit, *receive})}, the NICs are {sorted(wanted)}"
-    for nic in sorted(set(transmit) & set(receive)):
-        shared = transmit[nic] & receive[nic]
-        if shared:
-            yield f"{nic} transmits and receives on the CPUs {sorted(shared)}"
-
-
-def _cpus(bindings: object) -> dict[str, set[int]]:
-    found: dict[str, set[int]] = {}
-    for nic, ranges in _CPU_RANGES.findall(str(bindings or "")):
-        found[nic] = set()
-        for span in ranges.split(","):
-            first, last = span.split("-")
-            found[nic] |= set(range(int(first), int(last) + 1))
-    return found
