@@ -3,10 +3,11 @@
 import os
 
 from components.autopilot_cluster import AutopilotCluster, AutopilotClusterArgs
+from components.deployed_state import interrupted_cluster
 from components.gpudirect_addons import GpuDirectAddons, GpuDirectAddonsArgs
 from components.nccl_smoke_test import NcclSmokeTest, NcclSmokeTestArgs
 from components.network_fabric import GpuNetworkFabric, GpuNetworkFabricArgs
-from components.stack_config import read_settings, workload_environment
+from components.stack_config import read_settings, stack_label, workload_environment
 from components.stack_outputs import export_outputs
 
 settings = read_settings(os.environ)
@@ -22,6 +23,10 @@ cluster = AutopilotCluster(
         region=settings.region,
         labels=settings.labels,
         gpu_subnets=fabric.subnets,
+        stack_label=stack_label(settings),
+        adopted_id=interrupted_cluster(
+            settings.cluster.name, settings.region, stack_label(settings)
+        ),
     ),
 )
 addons = GpuDirectAddons(

@@ -12,8 +12,24 @@ import pulumi
 import pulumi_gcp as gcp
 import pulumi_kubernetes as kubernetes
 
+from components.deployed_state import STACK_LABEL
 from gpudirect.kubeconfig import build_kubeconfig
 from gpudirect.settings import ClusterSettings
+
+_INPUTS = [
+    "allowNetAdmin",
+    "deletionProtection",
+    "enableMultiNetworking",
+    "ipAllocationPolicy",
+    "maintenancePolicy",
+    "masterAuthorizedNetworksConfig",
+    "minMasterVersion",
+    "network",
+    "privateClusterConfig",
+    "releaseChannel",
+    "resourceLabels",
+    "subnetwork",
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,12 +41,16 @@ class AutopilotClusterArgs:
         region: Where the cluster lives; Autopilot clusters are regional.
         labels: Labels of the cluster.
         gpu_subnets: The subnets of the GPU networks; see `AutopilotCluster`.
+        stack_label: Names the stack on the cluster; see `deployed_state`.
+        adopted_id: Id of a cluster that an interrupted update left, or None.
     """
 
     settings: ClusterSettings
     region: pulumi.Input[str]
     labels: Mapping[str, str]
     gpu_subnets: Sequence[pulumi.Resource]
+    stack_label: str
+    adopted_id: str | None
 
 
 class AutopilotCluster(pulumi.ComponentResource):
@@ -83,9 +103,14 @@ class AutopilotCluster(pulumi.ComponentResource):
             maintenance_policy=_maintenance(settings),
             # Guards are read from state, so the value is always explicit [R19].
             deletion_protection=settings.deletion_protection,
-            resource_labels=dict(args.labels),
+            resource_labels={**args.labels, STACK_LABEL: args.stack_label},
             opts=pulumi.ResourceOptions(
                 parent=self,
+                import_=args.adopted_id,
+                # An adopted cluster was made from this very config a moment ago. What Google does
+                # not tell back would look like a difference, and an import with one is refused;
+                # the next update sets it right.
+                ignore_changes=_INPUTS if args.adopted_id else None,
                 # The cluster's nodes hold NICs in the GPU subnets although no property says so.
                 # Without the edge destroy would delete both at once, and Google refuses a subnet
                 # that is in use. The API must be on before the first call.

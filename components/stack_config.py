@@ -5,6 +5,7 @@ renderer of workloads wants. Every rule and every message about a value lives in
 `gpudirect.settings`.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -59,3 +60,8 @@ def workload_environment(settings: Settings) -> Environment:
         image_registry=settings.image_registry,
         node_selector=settings.capacity.node_selector(),
     )
+
+
+def stack_label(settings: Settings) -> str:
+    """Return the stack's name as a label value (lower case, digits, dash, underscore; 63)."""
+    return re.sub(r"[^a-z0-9_-]", "-", settings.stack_name.lower())[:63]

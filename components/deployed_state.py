@@ -1,0 +1,61 @@
+"""What the stack's state holds already, asked of the engine before anything is registered.
+
+Owns reading the last state and finding a cluster that a killed update left behind. The engine
+answers from its own snapshot: no request leaves the machine unless the cluster is missing there.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+import pulumi_gcp as gcp
+
+STACK_LABEL = "gpudirect-stack"
+"""Label of the cluster that says which stack made it."""
+
+_CLUSTER_TYPE = "gcp:container/cluster:Cluster"
+_POLL_SECONDS = 5.0
+_LONGEST_CREATION_SECONDS = 3600.0
+
+
+def deployed_outputs() -> Mapping[str, Mapping[str, Any]]:
+    """Return the outputs of every resource in the stack's last state, by URN."""
+    found = pulumi.runtime.invoke(
+        "pulumi:pulumi:readStackResourceOutputs", {"stackName": pulumi.get_stack()}
+    )
+    return {urn: entry.get("outputs") or {} for urn, entry in found.value["outputs"].items()}
+
+
+def interrupted_cluster(name: str, location: str, label: str) -> str | None:
+    """Return the id of this stack's cluster if it exists although the state does not know it.
+
+    An update that is killed while Google creates the cluster leaves one: the next update would be
+    refused with "already exists". It is adopted only when it carries this stack's own label.
+
+    Args:
+        name: Exact name of the cluster.
+        location: Its region.
+        label: The value that `STACK_LABEL` must have.
+    """
+    if any(f"${_CLUSTER_TYPE}::" in urn for urn in deployed_outputs()):
+        return None
+    deadline = time.monotonic() + _LONGEST_CREATION_SECONDS
+    while True:
+        try:
+            found = gcp.container.get_cluster(name=name, location=location)
+        except Exception as error:  # noqa: BLE001 - the SDK raises nothing more special
+            # Not there, or an API that is not enabled yet: the ordinary first update.
+            pulumi.log.debug(f"no cluster {name} in {location}: {error}")
+            return None
+        labels = found.resource_labels or {}
+        if labels.get(STACK_LABEL) != label:
+            return None
+        if found.endpoint or time.monotonic() > deadline:
+            pulumi.log.warn(
+                f"the cluster {name} was left by an update that was interrupted; this stack takes "
+                "it over"
+            )
+            return f"projects/{found.project}/locations/{location}/clusters/{name}"
+        pulumi.log.info(f"waiting for the interrupted creation of {name} to end")
+        time.sleep(_POLL_SECONDS)
