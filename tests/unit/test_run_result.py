@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpudirect.nccl_results import read_results
+from gpudirect.releases import load_releases
+from gpudirect.run_result import (
+    describe_result,
+    judge_result_again,
+    result_of_run,
+    result_without_run,
+)
+
+CASES = Path(__file__).resolve().parents[1] / "cases" / "nccl"
+REFERENCE = [list(point) for point in load_releases().default("a3-mega").reference_bandwidth]
+
+
+def _policy(**changed: Any) -> dict[str, Any]:
+    return {"mode": "gate", "minFraction": 0.8, "nodes": 2, "gpusPerNode": 8, **changed}
+
+
+def _result(problem: str | None = None, **policy: Any) -> dict[str, Any]:
+    lines = (CASES / "e02_a3mega_zero_size_rows.txt").read_text().splitlines()
+    result = result_of_run(
+        read_results(lines),
+        policy=_policy(**policy),
+        reference=REFERENCE,
+        problem=problem,
+        phase="done",
+        diagnoses=[],
+        seconds=12.34,
+    )
+    # What Pulumi's state makes of it: every number comes back as a float.
+    return json.loads(json.dumps(result), parse_int=float)
+
+
+def test_a_good_run_is_stored_with_its_rows_and_its_verdict() -> None:
+    result = _result()
+    assert result["verdict"] == "passed"
+    assert result["largest"]["sizeBytes"] == 2**32
+    assert result["rows"][-1]["outOfPlace"]["busBandwidth"] == pytest.approx(186.03)
+    assert result["seconds"] == 12.3
+
+
+def test_a_run_that_was_stopped_has_not_passed_and_says_first_what_stopped_it() -> None:
+    result = _result(problem="the daemon stopped")
+    assert result["verdict"] == "failed"
+    assert result["reasons"][0] == "the daemon stopped"
+
+
+def test_stored_rows_are_judged_again_under_another_bar() -> None:
+    stored = _result()
+    raised = judge_result_again(stored, policy=_policy(minFraction=1.2), reference=REFERENCE)
+    assert raised["verdict"] == "failed"
+    assert raised["rows"] == stored["rows"]
+    lowered = judge_result_again(raised, policy=_policy(minFraction=0.5), reference=REFERENCE)
+    assert lowered["verdict"] == "passed"
+
+
+def test_a_low_run_is_degraded_where_the_gate_only_reports() -> None:
+    assert _result(mode="report", minFraction=1.2)["verdict"] == "degraded"
+
+
+def test_a_run_that_could_not_begin_is_incomplete_with_its_reason() -> None:
+    result = result_without_run("no login to the cluster")
+    assert result["verdict"] == "incomplete"
+    assert result["reasons"] == ["no login to the cluster"]
+
+
+def test_the_text_shows_verdict_reasons_causes_and_table() -> None:
+    result = _result(problem="the daemon stopped") | {
+        "diagnosis": [
+            {
+                "summary": "the receive daemon stopped",
+                "where": "Pod a, container tcpxo-daemon",
+                "evidence": "exit code 0",
+                "remedy": "read its log",
+            }
+        ]
+    }
+    text = describe_result(result)
+    assert text.startswith("verdict: failed\n  - the daemon stopped")
+    assert "cause: the receive daemon stopped\n  Pod a, container tcpxo-daemon: exit code 0" in text
+    assert "  4096 MiB        186.03        186.33" in text
+
+
+def test_a_simulated_figure_is_called_simulated() -> None:
+    assert "simulated" in describe_result(_result() | {"simulated": True})
+    assert "simulated" not in describe_result(_result())
