@@ -14,7 +14,7 @@ curve must not pass.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Literal
 
@@ -89,6 +89,7 @@ def judge(
     mode: str = "gate",
     nic_count: int | None = None,
     reference_nodes: int = 2,
+    collective: str | None = None,
 ) -> Judgement:
     """Judge a run.
 
@@ -102,7 +103,11 @@ def judge(
         mode: `gate` or `report`; in a report low bandwidth is `degraded`, not `failed`.
         nic_count: GPU NICs of a node, to say when a log names fewer.
         reference_nodes: Nodes that the reference was measured with.
+        collective: What was run, such as `all-to-all`, for outputs that do not say: only newer
+            versions of nccl-tests do.
     """
+    if run.collective is None and collective is not None:
+        run = replace(run, collective=collective.replace("-", "_"))
     curve = sorted((size, value) for size, value in reference if size > 0 and value > 0)
     bands, bandwidth_reasons = _compare(run, curve, min_fraction, reference_nodes, nodes)
     reasons = [

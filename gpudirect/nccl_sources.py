@@ -40,6 +40,7 @@ class Bar:
         nodes: Nodes that took part.
         min_fraction: Least part of the reference.
         mode: `gate` or `report`.
+        collective: What was run, where the output does not say.
     """
 
     gpu_stack: str | None = None
@@ -47,6 +48,7 @@ class Bar:
     nodes: int | None = None
     min_fraction: float | None = None
     mode: str = "gate"
+    collective: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,10 +132,11 @@ def run_of_stack(stack: str, bar: Bar, *, program: Path | None = None) -> Judged
         nodes=bar.nodes or (int(result["nodes"]) if result.get("nodes") else None),
         min_fraction=bar.min_fraction,
         mode=bar.mode,
+        collective=bar.collective,
     )
     judged = _judged(stack, run, own)
     document = judged.document
-    if bar == Bar(mode=bar.mode):
+    if bar == Bar(mode=bar.mode, collective=bar.collective):
         stored = {key: result[key] for key in ("verdict", "reasons") if key in result}
         document = {**document, **stored}
     return JudgedRun(
@@ -160,6 +163,7 @@ def _judged(label: str, run: NcclRun, bar: Bar) -> JudgedRun:
         mode=bar.mode,
         nic_count=stack.nic_count if stack else None,
         reference_nodes=release.reference.nodes if release else 2,
+        collective=bar.collective,
     )
     return JudgedRun(
         label=label,

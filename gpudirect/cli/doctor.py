@@ -115,8 +115,26 @@ def _look(said: Mapping[str, Any], outputs: Mapping[str, Any]) -> list[Diagnosis
     networks = outputs.get("networks")
     expected = [str(entry["network"]) for entry in networks] if isinstance(networks, list) else []
     with client:
-        evidence = collect_evidence(client, said["namespace"], expected_networks=expected)
+        evidence = collect_evidence(
+            client,
+            said["namespace"],
+            expected_networks=expected,
+            expected_environment=_profile(said["stack"], outputs),
+        )
     return diagnose(evidence)
+
+
+def _profile(stack: str | None, outputs: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the NCCL variables of the stack's profile; none where its outputs do not say."""
+    from gpudirect.deployed_stack import StackOutputError, environment_of
+
+    if stack is None:
+        return {}
+    try:
+        environment = environment_of(stack, outputs)
+    except StackOutputError:
+        return {}
+    return environment.release.profiles.get(environment.profile, {})
 
 
 def _default_kubeconfig() -> Path:

@@ -47,6 +47,11 @@ class _Trouble(click.ClickException):
 @click.option("--release", metavar="NAME", help="Release whose reference to compare with.")
 @click.option("--nodes", type=click.IntRange(min=1), help="Nodes that took part in a FILE.")
 @click.option(
+    "--collective",
+    type=click.Choice(["all-gather", "all-reduce", "reduce-scatter", "all-to-all"]),
+    help="What was run, where the output does not say.",
+)
+@click.option(
     "--min-fraction",
     type=click.FloatRange(0, 2),
     help="Least part of the reference.  [default: 0.8, of a stack its verdict]",
@@ -86,6 +91,7 @@ def command(context: click.Context, /, **said: Any) -> None:
         nodes=said["nodes"],
         min_fraction=said["min_fraction"],
         mode=said["mode"],
+        collective=said["collective"],
     )
     try:
         if source is not None:

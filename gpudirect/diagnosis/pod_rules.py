@@ -53,6 +53,7 @@ _BEFORE_NODE = {
 }  # fmt: skip
 # What a finished run can still be told: that it went over plain TCP.
 _AFTER_SUCCESS = {"plugin-not-loaded", "wrong-mtu"}
+_BAD_VERDICTS = {"degraded", "failed", "incomplete"}
 _LOST_REASONS = {"Evicted", "Preempting", "NodeLost", "NodeShutdown", "Terminated", "Shutdown"}
 _MTU = re.compile(r"\b(eth[1-9])\b.{0,80}?\bmtu\b\W{0,3}(\d{3,5})", re.IGNORECASE)
 _ROW = re.compile(r"\s\d{1,19}\s{1,20}\d{1,19}\s{1,20}(?:float|half|double|bfloat16|u?int\d)")
@@ -131,7 +132,9 @@ def _container(
     is_gpu = name in gpu_container_names(pod)
     if is_gpu and "running" in state and not causes:
         yield from _hang(evidence, (name_of(pod), name), place, lines)
-    if is_gpu:
+    failed = (state.get("terminated") or {}).get("exitCode", 0) != 0
+    # Settings of one's own are no failure: they are named only where something is wrong.
+    if is_gpu and (failed or evidence.timed_out or evidence.run_verdict in _BAD_VERDICTS):
         yield from _wrong_environment(evidence, pod, name)
 
 

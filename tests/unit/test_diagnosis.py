@@ -407,14 +407,16 @@ def test_a_daemon_as_an_ordinary_container_never_lets_a_pod_end() -> None:
     assert found.where.endswith("container tcpxo-daemon")
 
 
-def test_variables_that_differ_from_the_profile_are_named() -> None:
-    pod = gpu_pod(
-        env=[{"name": "NCCL_PROTO", "value": "Simple"}, {"name": "NCCL_DEBUG", "value": "INFO"}]
-    )
+def test_variables_that_differ_from_the_profile_are_named_where_something_is_wrong() -> None:
+    env = [{"name": "NCCL_PROTO", "value": "Simple"}, {"name": "NCCL_DEBUG", "value": "INFO"}]
     profile = {"NCCL_PROTO": "Simple,LL128", "NCCL_DEBUG": "WARN", "NCCL_BUFFSIZE": "8388608"}
-    found = failures(**with_pod(pod, expected_environment=profile))
+    parts = with_pod(gpu_pod(env=env), expected_environment=profile)
+    assert failures(**parts) == []
+    found = failures(**parts, run_verdict="degraded")
     assert [d.cause for d in found] == ["wrong-profile"]
     assert found[0].evidence == "NCCL_PROTO=Simple (profile: Simple,LL128)"
+    crashed = with_pod(gpu_pod(env=env, test=ended(1)), expected_environment=profile)
+    assert first(**crashed).cause == "wrong-profile"
 
 
 def test_pods_of_one_job_in_two_zones_are_found() -> None:

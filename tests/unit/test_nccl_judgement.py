@@ -77,6 +77,18 @@ def test_only_the_largest_size_low_fails(figures: Figures) -> None:
 
 
 @both_machines
+@pytest.mark.parametrize(("part", "verdict"), [(2, "failed"), (4, "failed"), (8, "passed")])
+def test_sizes_down_to_a_quarter_of_the_largest_decide(
+    figures: Figures, part: int, verdict: str
+) -> None:
+    low = figures[-1][0] // part
+    judgement = judge_changed(
+        figures, lambda size, o, i: (o * 0.7, i * 0.7) if size == low else (o, i)
+    )
+    assert judgement.verdict == verdict
+
+
+@both_machines
 def test_a_dip_in_the_middle_is_reported_and_does_not_decide(figures: Figures) -> None:
     judgement = judge_changed(
         figures, lambda size, o, i: (o * 0.3, i) if size == 16 * MIB else (o, i)
@@ -179,6 +191,14 @@ def test_all_to_all_is_not_measured_against_all_gather() -> None:
     assert judgement.verdict == "passed"
     assert any("bandwidth was not judged" in text for text in judgement.texts)
     assert judgement.bands == ()
+
+
+def test_the_collective_is_told_by_the_caller_where_the_output_does_not_say() -> None:
+    low = table(scaled(A3_HIGH, lambda _s, o, i: (o * 0.5, i * 0.5)))
+    assert judge_text(low, A3_HIGH, collective="all-gather").verdict == "failed"
+    judgement = judge_text(low, A3_HIGH, collective="all-to-all")
+    assert judgement.verdict == "passed"
+    assert any("not of all_to_all" in text for text in judgement.texts)
 
 
 def test_a_missing_direction_at_the_largest_size_fails() -> None:
