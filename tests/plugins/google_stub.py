@@ -113,6 +113,8 @@ class GoogleStub:
             cluster = self.resources[path.partition(":")[0]]
             cluster["resourceLabels"] = (request.body or {})["resourceLabels"]
             return 200, operation
+        if request.method == "POST" and ":set" in path:
+            return 200, operation
         if request.method == "POST" and path.endswith("/clusters"):
             cluster = copy.deepcopy((request.body or {})["cluster"])
             location = path.split("/")[3]

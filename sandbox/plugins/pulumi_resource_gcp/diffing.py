@@ -102,10 +102,9 @@ def _block(spec: Field, old: Any, new: Any, path: str, *, forced: bool) -> Itera
     if isinstance(old, Mapping):
         yield from _fields(spec.fields, old, new, f"{path}.", forced=forced)
         return
-    # A block that is only now written counts as a difference if anything in it is set.
-    if not spec.computed or any(
-        not is_empty(value) for name, value in new.items() if name != DEFAULTS
-    ):
+    # A block that is only now written is a difference if the program set anything in it.
+    filled = {DEFAULTS, *(new.get(DEFAULTS) or ())}
+    if not spec.computed or any(name not in filled for name in new):
         yield Change(path, ADD, forced)
 
 

@@ -21,6 +21,7 @@ class EngineLog:
 
     def __init__(self, address: str) -> None:
         self._address = address
+        self._channel: Any = None
         self._stub: Any = None
         self._lock = threading.Lock()
 
@@ -31,10 +32,16 @@ class EngineLog:
         messages, services = engine_modules()
         with self._lock:
             if self._stub is None:
-                self._stub = services.EngineStub(grpc.insecure_channel(self._address))
+                self._channel = grpc.insecure_channel(self._address)
+                self._stub = services.EngineStub(self._channel)
         request = messages.LogRequest(severity=messages.WARNING, message=text, urn=urn)
         try:
             self._stub.Log(request, timeout=_TIMEOUT_SECONDS)
         except grpc.RpcError:
             # The engine is going away; the warning has no reader any more.
             return
+
+    def close(self) -> None:
+        """Close the connection, if one was made."""
+        if self._channel is not None:
+            self._channel.close()

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from ..checking import AutoName
+from ..checking import DEFAULTS, AutoName
 from ..configuration import CONTAINER, ProviderConfig
-from ..diffing import UPDATE, Change, Difference
+from ..diffing import ADD, UPDATE, Change, Difference
 from ..errors import CancelledWaitError, GoogleApiError, PartialFailureError, ProviderError
 from ..operations import Poller, wait_container
 from ..transport import Deadline
@@ -86,6 +86,10 @@ class Cluster(ResourceKind):
         """Add labels that Pulumi keeps and that are not as they should be."""
         wanted = self._labels(config, inputs, state)
         changes = [change for change in difference.changes if not _quiet(change, inputs)]
+        networks = "masterAuthorizedNetworksConfig"
+        if inputs.get(networks) == {DEFAULTS: []} and state.get(networks) is None:
+            # No block means open to all, an empty one open to nobody.
+            changes.append(Change(networks, ADD, replaces=False))
         for index, change in enumerate(changes):
             turned_off = state.get(change.path) is True and not inputs.get(change.path)
             if change.path in _CANNOT_BE_TURNED_OFF and turned_off:
