@@ -1,7 +1,6 @@
-"""The environment variables that lead clients into the sandbox, and the launchers on its PATH.
+"""The environment variables that lead clients to the sandbox, and nothing else does.
 
-Owns how `pulumi`, `gcloud` and `kubectl` find the stand-ins. The program itself never asks where it
-runs: these variables are all that differs [facts real-provider.md, gcloud-requests.md].
+Owns their names and values. The same programs without them work with Google Cloud.
 """
 
 from __future__ import annotations
@@ -9,130 +8,103 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from importlib.metadata import version
+from collections.abc import Mapping
 from pathlib import Path
 
-from sandbox.home import PROJECT_FOLDER, Home
+from sandbox.errors import SandboxError
+from sandbox.home import Home
 
-SANDBOX_PROJECT = "sandbox-project"
-_PASSPHRASE = "sandbox"  # noqa: S105 - guards nothing but the sandbox's own state
+PROJECT = "sandbox-project"
+_GCP_PLUGIN = "pulumi-resource-gcp"
 
 
-def variables(home: Home, port: int) -> dict[str, str]:
-    """Return every variable that a client needs, PATH in front of the caller's."""
+def variables(
+    home: Home, port: int, environ: Mapping[str, str], real_gcp_plugin: Path | None = None
+) -> dict[str, str]:
+    """Return what a client's environment must hold.
+
+    Args:
+        home: The sandbox.
+        port: Where its cloud answers on 127.0.0.1.
+        environ: The environment that these variables go into: PATH and NO_PROXY are extended.
+        real_gcp_plugin: Folder with a real `pulumi-resource-gcp` to use instead of what the
+            sandbox would choose.
+    """
     base = f"http://127.0.0.1:{port}"
     token = home.token()
-    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    own = [str(home.bin), str(Path(sys.executable).parent)]
+    no_proxy = _no_proxy(environ)
     return {
-        "PATH": os.pathsep.join([*own, *[folder for folder in path if folder not in own]]),
-        "KUBECONFIG": str(home.root / "kubeconfig"),
-        "PULUMI_BACKEND_URL": f"file://{home.root / 'pulumi'}",
-        "PULUMI_HOME": str(home.root / "pulumi-home"),
-        "PULUMI_CONFIG_PASSPHRASE": _PASSPHRASE,
+        "PATH": _path(home, environ, real_gcp_plugin),
+        # Pulumi.
+        "PULUMI_HOME": str(home.pulumi_home),
+        "PULUMI_BACKEND_URL": f"file://{home.pulumi_state}",
+        "PULUMI_CONFIG_PASSPHRASE": home.passphrase(),
+        # The salt is in the state, so that no stack file has to hold it.
+        "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER": "true",
         "PULUMI_SKIP_UPDATE_CHECK": "true",
-        "PULUMI_ERROR_OUTPUT_STRING": "1",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-        "GOOGLE_PROJECT": SANDBOX_PROJECT,
+        "PULUMI_ERROR_OUTPUT_STRING": "1",
+        # Where the released language host looks for an interpreter that has the packages.
+        "PULUMI_PYTHON_CMD": sys.executable,
+        # The gcp provider [facts real-provider.md].
+        "GOOGLE_PROJECT": PROJECT,
         "GOOGLE_OAUTH_ACCESS_TOKEN": token,
         "GOOGLE_COMPUTE_CUSTOM_ENDPOINT": f"{base}/compute/v1/",
         "GOOGLE_CONTAINER_CUSTOM_ENDPOINT": f"{base}/container/v1beta1/",
         "GOOGLE_SERVICE_USAGE_CUSTOM_ENDPOINT": f"{base}/serviceusage/v1/",
         "GOOGLE_RESOURCE_MANAGER_CUSTOM_ENDPOINT": f"{base}/resourcemanager/v1/",
-        # Keeps the provider's look for a metadata server on this machine.
         "GCE_METADATA_HOST": f"127.0.0.1:{port}",
         "PULUMI_GCP_SKIP_REGION_VALIDATION": "true",
-        "CLOUDSDK_CONFIG": str(home.root / "gcloud"),
-        "CLOUDSDK_CORE_PROJECT": SANDBOX_PROJECT,
-        "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
-        "CLOUDSDK_AUTH_ACCESS_TOKEN": token,
+        # gcloud [facts gcloud-requests.md].
+        "CLOUDSDK_CONFIG": str(home.gcloud_config),
+        "CLOUDSDK_CORE_PROJECT": PROJECT,
         "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
         "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
         "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "1",
+        "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
+        "CLOUDSDK_AUTH_ACCESS_TOKEN": token,
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{base}/compute/v1/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_CONTAINER": f"{base}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{base}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{base}/",
+        # kubectl.
+        "KUBECONFIG": str(home.kubeconfig),
+        # A proxy of the user's cannot reach this machine's loopback.
+        "NO_PROXY": no_proxy,
+        "no_proxy": no_proxy,
     }
 
 
-def shell_lines(values: dict[str, str]) -> str:
-    """Return the variables as lines that a POSIX shell evaluates."""
+def as_shell(values: Mapping[str, str]) -> str:
+    """Return the variables as lines that a POSIX shell can `eval`."""
     return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in values.items())
 
 
-def write_launchers(home: Home, *, gcp_plugin: Path | None = None) -> None:
-    """Put the plug-ins' launchers where the Pulumi engine and kubectl look for them.
+def _path(home: Home, environ: Mapping[str, str], real_gcp_plugin: Path | None) -> str:
+    first = [str(home.programs), str(Path(sys.executable).parent)]
+    if real_gcp_plugin is not None:
+        first.insert(0, str(real_gcp_plugin))
+    inherited = environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(dict.fromkeys([*first, *(entry for entry in inherited if entry)]))
 
-    They name this interpreter and this clone, so that they work from any folder and shell. Resource
-    plug-ins lie in Pulumi's own plug-in folder under the version that the program asks for: one that
-    is found on PATH works as well, but makes the engine warn at each command.
 
-    Args:
-        home: Where to.
-        gcp_plugin: A real `pulumi-resource-gcp` to use in place of the stand-in.
+def _no_proxy(environ: Mapping[str, str]) -> str:
+    present = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
+    entries = [entry.strip() for entry in present.split(",") if entry.strip()]
+    return ",".join(dict.fromkeys([*entries, "127.0.0.1", "localhost"]))
+
+
+def folder_of_plugin(path: Path) -> Path:
+    """Return the folder of a real gcp plug-in that a user has named.
+
+    Raises:
+        SandboxError: there is no such program.
     """
-    if not _has_language_host(home):
-        _write(home.bin / "pulumi-language-python", _own_launcher("language_python"))
-        _write(
-            home.bin / "pulumi-resource-pulumi-python",
-            f'exec {shlex.quote(sys.executable)} -u -m pulumi.dynamic "$@"',
+    folder = path if path.is_dir() else path.parent
+    program = folder.absolute() / _GCP_PLUGIN
+    if (path.is_file() and path.name != _GCP_PLUGIN) or not os.access(program, os.X_OK):
+        raise SandboxError(
+            f"--real-gcp-plugin is {path}, expected a program called {_GCP_PLUGIN} or the folder "
+            "that holds it: the engine finds it by this name."
         )
-    _write(
-        _plugin(home, "gcp", version("pulumi-gcp")),
-        f'exec {shlex.quote(str(gcp_plugin))} "$@"'
-        if gcp_plugin is not None
-        else _own_launcher("pulumi_resource_gcp"),
-    )
-    _write(
-        _plugin(home, "kubernetes", version("pulumi-kubernetes")),
-        f'exec {shlex.quote(str(home.bin / "pulumi-resource-kubernetes"))} "$@"',
-    )
-    _write(home.bin / "gke-gcloud-auth-plugin", _AUTH_PLUGIN)
-
-
-def _plugin(home: Home, name: str, plugin_version: str) -> Path:
-    folder = home.root / "pulumi-home" / "plugins" / f"resource-{name}-v{plugin_version}"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"pulumi-resource-{name}"
-
-
-def _has_language_host(home: Home) -> bool:
-    """Say whether a complete Pulumi, whose language host comes with it, is used."""
-    pulumi = home.bin / "pulumi"
-    return (
-        pulumi.is_symlink() and (pulumi.resolve().parent / "pulumi-language-python-exec").exists()
-    )
-
-
-def _own_launcher(module: str) -> str:
-    # -P keeps the folder that it is started in, the user's project, out of the stand-in's way.
-    return (
-        f"PYTHONPATH={shlex.quote(str(PROJECT_FOLDER))} exec {shlex.quote(sys.executable)} "
-        f'-P -u -m sandbox.plugins.{module} "$@"'
-    )
-
-
-# What `gke-gcloud-auth-plugin` prints: a token for the API server, from the variable that the real
-# one looks at first.
-_AUTH_PLUGIN = """\
-case "${1:-}" in
-  --version) echo "Kubernetes sandbox"; exit 0 ;;
-esac
-if [ -z "${CLOUDSDK_AUTH_ACCESS_TOKEN:-}" ]; then
-  echo "gke-gcloud-auth-plugin: no CLOUDSDK_AUTH_ACCESS_TOKEN; eval the output of" \\
-    "'python -m sandbox env' in this shell" >&2
-  exit 1
-fi
-printf '%s%s%s\\n' \\
-  '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1beta1",' \\
-  '"spec":{"interactive":false},"status":{"token":"' "$CLOUDSDK_AUTH_ACCESS_TOKEN\\"}}\""""
-
-
-def _write(path: Path, body: str) -> None:
-    text = f"#!/bin/sh\n{body}\n"
-    if path.is_symlink() or not path.exists() or path.read_text() != text:
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_text(text)
-        temporary.chmod(0o755)
-        temporary.replace(path)
+    return folder.absolute()

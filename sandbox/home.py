@@ -1,122 +1,227 @@
-"""The sandbox's folder: where everything lies, and which server runs on it.
+"""The sandbox's folder: where everything is, and what must survive between commands.
 
-Owns the layout of the folder, its token and the record of the running server. Does not own what the
-server keeps in it (`sandbox.cloud.store`, `sandbox.gke.runtime`).
+Owns: the layout, its version, the secrets of one sandbox, and the record of its server. Does not
+own what other parts keep below it (`sandbox.cloud`: the database, `sandbox.gke`: `clusters/`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import secrets
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
+from sandbox.errors import SandboxError
 
-PROJECT_FOLDER = Path(__file__).resolve().parent.parent
+LAYOUT_VERSION = 1
+PROJECT_FOLDER = Path(__file__).resolve().parents[1]
 DEFAULT_HOME = PROJECT_FOLDER / ".sandbox"
 
 
-class HomeError(RuntimeError):
-    """The folder cannot be used; the text says why and how to go on."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """What a sandbox keeps as long as it exists."""
+
+    port: int
+    pace: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerRecord:
-    """The server that was started last.
+    """The server that runs, or that ended without saying so.
 
     Attributes:
-        pid: Its process.
-        created: When the process began, as the system tells it: a reused pid has another value.
-        port: Where it answers on loopback.
-        pace: 0 = at once, 1 = Google's usual times.
+        pid: Its process id, which may belong to another process by now.
+        create_time: When it started (Unix time): together with the pid it names one process.
     """
 
     pid: int
-    created: float
-    port: int
-    pace: float
-
-    def process(self) -> psutil.Process | None:
-        """Return the process, or None if it has ended, whoever has its number now."""
-        try:
-            process = psutil.Process(self.pid)
-            if abs(process.create_time() - self.created) > 1:
-                return None
-            return None if process.status() == psutil.STATUS_ZOMBIE else process
-        except psutil.NoSuchProcess:
-            return None
+    create_time: float
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """One sandbox's folder."""
+    """Paths in one sandbox's folder, and what is read from and written to it."""
 
     root: Path
 
     @property
-    def bin(self) -> Path:
-        """Programs: the toolchain and the launchers of the plug-ins."""
+    def programs(self) -> Path:
+        """What goes first on PATH."""
         return self.root / "bin"
 
     @property
+    def stages(self) -> Path:
+        """The stage files of kwok's own module."""
+        return self.programs / "kwok-stages"
+
+    @property
     def database(self) -> Path:
-        """The stand-in cloud's state."""
+        """The cloud's state."""
         return self.root / "cloud.db"
 
     @property
-    def log(self) -> Path:
-        """What the server prints."""
+    def clusters(self) -> Path:
+        """One folder per cluster."""
+        return self.root / "clusters"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The users' kubeconfig."""
+        return self.root / "kubeconfig"
+
+    @property
+    def pulumi_state(self) -> Path:
+        """The stacks' state: Pulumi's file backend."""
+        return self.root / "pulumi"
+
+    @property
+    def pulumi_home(self) -> Path:
+        """Pulumi's own folder: selected stacks, plug-ins, logs."""
+        return self.root / "pulumi-home"
+
+    @property
+    def stack_files(self) -> Path:
+        """Stack files with the salt that must not get into those of the project."""
+        return self.root / "stack-files"
+
+    @property
+    def gcloud_config(self) -> Path:
+        """The gcloud CLI's own folder."""
+        return self.root / "gcloud"
+
+    @property
+    def server_log(self) -> Path:
+        """What the server has to say."""
         return self.root / "server.log"
 
     @property
-    def _record(self) -> Path:
+    def _version(self) -> Path:
+        return self.root / "layout-version"
+
+    @property
+    def _settings(self) -> Path:
+        return self.root / "settings.json"
+
+    @property
+    def _server(self) -> Path:
         return self.root / "server.json"
 
+    @property
+    def exists(self) -> bool:
+        """Whether a sandbox was ever started here."""
+        return self._version.exists()
+
     def prepare(self) -> None:
-        """Make the folders.
+        """Make the folder if it is new; refuse one that this version cannot work with.
 
         Raises:
-            HomeError: they cannot be made or written.
+            SandboxError: it cannot be written, or another version made it.
         """
         try:
-            for folder in ("bin", "pulumi", "pulumi-home", "gcloud"):
-                (self.root / folder).mkdir(parents=True, exist_ok=True)
-            self.root.chmod(0o700)
+            for folder in (self.root, self.programs, self.pulumi_state, self.pulumi_home):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not self._version.exists():
+                write_private(self._version, f"{LAYOUT_VERSION}\n")
         except OSError as error:
-            raise HomeError(
-                f"{self.root}: {error.strerror}; choose another folder with --home"
+            raise SandboxError(
+                f"{error.filename or self.root} cannot be written: {error.strerror}. Name another "
+                "folder with --home, or change its owner or mode."
             ) from error
+        self.check_version()
+
+    def check_version(self) -> None:
+        """Refuse a folder of another version.
+
+        Raises:
+            SandboxError: the text says how to go on.
+        """
+        try:
+            text = self._version.read_text().strip()
+        except FileNotFoundError:
+            return
+        if text != str(LAYOUT_VERSION):
+            newer = text.isdecimal() and int(text) > LAYOUT_VERSION
+            raise SandboxError(
+                f"{self.root} was made by {'a newer' if newer else 'another'} version of the "
+                f"sandbox (layout {text!r}, this one works with {LAYOUT_VERSION}). Nothing was "
+                "changed in it. Go on with the version that made it, name another folder with "
+                "--home, or give up what it holds with `python -m sandbox reset`."
+            )
 
     def token(self) -> str:
-        """Return the token of the sandbox's user; made once, readable by its owner only."""
-        path = self.root / "token"
-        if not path.exists():
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(secrets.token_urlsafe(32))
-        return path.read_text()
+        """Return the bearer token of this sandbox's user, made at first use."""
+        return self._secret("token")
 
-    def record(self) -> ServerRecord | None:
-        """Return the record of the last server, whether it still runs or not."""
-        try:
-            data: dict[str, Any] = json.loads(self._record.read_text())
-            return ServerRecord(**data)
-        except FileNotFoundError:
-            return None
-        except (ValueError, TypeError):
-            # Half a record, as a full disk leaves it, names nobody.
-            return None
+    def passphrase(self) -> str:
+        """Return the passphrase that protects the stacks' secrets, made at first use."""
+        return self._secret("passphrase")
 
-    def running(self) -> ServerRecord | None:
-        """Return the record of the server if its process lives."""
-        record = self.record()
-        return record if record is not None and record.process() is not None else None
+    def _secret(self, name: str) -> str:
+        path = self.root / name
+        with contextlib.suppress(FileNotFoundError):
+            if text := path.read_text().strip():
+                return text
+        write_private(path, secrets.token_urlsafe(32))
+        return path.read_text().strip()
 
-    def write_record(self, record: ServerRecord) -> None:
-        """Keep the record of a server that has just started."""
-        temporary = self._record.with_suffix(".new")
-        temporary.write_text(json.dumps(asdict(record)))
-        temporary.replace(self._record)
+    def settings(self) -> Settings | None:
+        """Return what `up` has chosen before, or None."""
+        content = _read_json(self._settings, "port", "pace")
+        return None if content is None else Settings(**content)
+
+    def write_settings(self, settings: Settings) -> None:
+        """Keep what `up` has chosen."""
+        write_private(self._settings, json.dumps(asdict(settings)) + "\n")
+
+    def server(self) -> ServerRecord | None:
+        """Return the record of the server, or None if none runs or ended unnoticed."""
+        content = _read_json(self._server, "pid", "create_time")
+        return None if content is None else ServerRecord(**content)
+
+    def write_server(self, record: ServerRecord) -> None:
+        """Write down which process the server is."""
+        write_private(self._server, json.dumps(asdict(record)) + "\n")
+
+    def forget_server(self) -> None:
+        """Write down that no server runs."""
+        self._server.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep two commands from starting or stopping the same sandbox at once."""
+        with (self.root / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read; a reader sees the old or the new content."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    unfinished.replace(path)
+
+
+def _read_json(path: Path, *keys: str) -> dict[str, Any] | None:
+    """Return the content of a file that this module writes, or None if it is not there.
+
+    Raises:
+        SandboxError: it was damaged.
+    """
+    try:
+        content = json.loads(path.read_text())
+        return {key: content[key] for key in keys}
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise SandboxError(
+            f"{path} is damaged ({error!r}, expected {' and '.join(keys)}). It holds nothing that "
+            "cannot be found anew: remove the file and run the same command again."
+        ) from error

@@ -1,21 +1,22 @@
-"""The sandbox's one process: the stand-in cloud over HTTP, and the clusters that it starts.
+"""The server process: the cloud's HTTP API and the clusters behind it, joined.
 
-Owns putting the parts together and the port. Started by `python -m sandbox up`, which waits on a
-pipe for the word that it answers, or for the reason why it does not.
+Owns: the process from its start to its end. It listens on loopback only; on SIGTERM it stops the
+clusters' processes and keeps their data. Does not own being started or found (`lifecycle.py`).
+
+Usage: python -m sandbox.server --home FOLDER --port PORT --pace FACTOR
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
-import os
 import signal
 import socket
 import sys
 from pathlib import Path
 
-import psutil
 import uvicorn
 
 from sandbox.cloud.app import create_app
@@ -23,84 +24,78 @@ from sandbox.cloud.store import Store, StoreVersionError
 from sandbox.cloud.view import StoreCloudView
 from sandbox.gke.runtime import LocalClusterRuntime
 from sandbox.gke.simulation import kwok_arguments, make_simulation
-from sandbox.home import Home, HomeError, ServerRecord
+from sandbox.home import Home
 
-READY = "ready"
-
-
-def main() -> int:
-    """Serve until SIGTERM."""
-    parser = argparse.ArgumentParser(prog="python -m sandbox.server")
-    parser.add_argument("--home", type=Path, required=True)
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--pace", type=float, default=0.0)
-    parser.add_argument("--ready-fd", type=int, required=True)
-    arguments = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
-    home = Home(arguments.home)
-    with os.fdopen(arguments.ready_fd, "w") as ready:
-        try:
-            listener = _listen(arguments.port)
-            store = Store(home.database)
-        except (HomeError, StoreVersionError) as error:
-            ready.write(str(error))
-            return 1
-        try:
-            asyncio.run(_serve(home, store, listener, arguments.pace, ready.fileno()))
-        finally:
-            store.close()
-    return 0
+_GRACE_SECONDS = 3
+_KEEP_ALIVE_SECONDS = 60
 
 
-def _listen(port: int) -> socket.socket:
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(("127.0.0.1", port))
-    except OSError as error:
-        listener.close()
-        raise HomeError(
-            f"port {port}: {error.strerror}; end what listens there or choose another one with "
-            "`python -m sandbox up --port N` (0 takes any free one)"
-        ) from error
-    return listener
+async def serve(home: Home, listener: socket.socket, *, pace: float) -> None:
+    """Serve until SIGTERM or SIGINT.
 
-
-async def _serve(
-    home: Home, store: Store, listener: socket.socket, pace: float, ready: int
-) -> None:
-    port = listener.getsockname()[1]
+    Args:
+        home: The sandbox.
+        listener: A bound socket.
+        pace: 0 = operations end at once, 1 = Google's usual times.
+    """
+    host, port = listener.getsockname()[:2]
+    store = Store(home.database)
     runtime = LocalClusterRuntime(
         home.root,
         token=home.token(),
         cloud=StoreCloudView(store),
         pace=pace,
+        binaries=home.programs,
         kwok_arguments=kwok_arguments,
         simulation=make_simulation,
     )
-    app = create_app(store, runtime, pace=pace, base_url=f"http://127.0.0.1:{port}")
-    server = uvicorn.Server(
-        uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", timeout_keep_alive=60)
+    app = create_app(store, runtime, pace=pace, base_url=f"http://{host}:{port}")
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        # A client that keeps its connection open must not keep the server from ending.
+        timeout_graceful_shutdown=_GRACE_SECONDS,
     )
+    server = uvicorn.Server(config)
+    # uvicorn ends on these too, and then raises them anew: without handlers below its own, that
+    # would end the process before the clusters have ended.
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, lambda: setattr(server, "should_exit", True))
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    while not server.started and not serving.done():
-        # uvicorn offers no event for this; the wait is some milliseconds.
-        await asyncio.sleep(0.005)
-    if server.started:
-        created = psutil.Process().create_time()
-        home.write_record(ServerRecord(pid=os.getpid(), created=created, port=port, pace=pace))
-        os.write(ready, READY.encode())
-    else:
-        os.write(ready, f"the server ended while it started; see {home.log}".encode())
-    # The one who waits reads to the end; from here on nobody does.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), ready)
-    await serving
-    await runtime.aclose()
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        await runtime.aclose()
+        store.close()
+
+
+def main() -> None:
+    """Read the command line and serve."""
+    parser = argparse.ArgumentParser(description="The sandbox's server. Use python -m sandbox up.")
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--pace", type=float, default=0.0)
+    arguments = parser.parse_args()
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    # httpx writes a line per request of the controllers.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", arguments.port))
+        # What was imported stays: the collector need not look at it again and again.
+        gc.freeze()
+        asyncio.run(serve(Home(arguments.home), listener, pace=arguments.pace))
+    except (OSError, StoreVersionError) as error:
+        sys.exit(f"{error}")
+    finally:
+        listener.close()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,0 +1,124 @@
+"""Puts everything that clients start into one sandbox's folder.
+
+Owns: `bin/` (first on PATH) and Pulumi's plug-in folder. Plug-ins are not put on PATH: the engine
+warns about each that it finds there, and takes those in its own folder as installed. Does not own
+building (`sandbox.build`) or what the stand-ins do (`sandbox.plugins`).
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sandbox.build.existing import MARKER
+from sandbox.home import PROJECT_FOLDER, Home
+
+_PLUGINS = Path(__file__).resolve().parent / "plugins"
+_PROVIDERS = ("kubernetes", "gcp")
+_GCP_STAND_IN = "sandbox.plugins.pulumi_resource_gcp"
+_AUTH_PLUGIN = "gke-gcloud-auth-plugin"
+_CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
+
+
+def provider_versions() -> dict[str, str]:
+    """Return the version that the engine asks of each plug-in: its SDK's."""
+    return {name: importlib.metadata.version(f"pulumi-{name}") for name in _PROVIDERS}
+
+
+def install(home: Home, programs: Mapping[str, Path], folders: Mapping[str, Path]) -> None:
+    """Write launchers and links; what is right already is left alone.
+
+    Args:
+        home: The sandbox.
+        programs: The parts of the toolchain and what the machine has, by name.
+        folders: What programs need at run time.
+    """
+    links = {name: programs[name] for name in _CONTROL_PLANE} | dict(folders)
+    links[_AUTH_PLUGIN] = _PLUGINS / _AUTH_PLUGIN
+    for path in home.programs.iterdir():
+        if path.name not in (*links, "pulumi", MARKER):
+            path.unlink()
+    (home.programs / MARKER).touch()
+    for name, target in links.items():
+        _link(home.programs / name, target)
+    _launcher(
+        home.programs / "pulumi",
+        [sys.executable, "-I", _PLUGINS / "pulumi_cli.py", programs["pulumi"], home.stack_files],
+    )
+    _install_plugins(home, programs)
+
+
+def _install_plugins(home: Home, programs: Mapping[str, Path]) -> None:
+    pulumi = importlib.metadata.version("pulumi")
+    host = [sys.executable, "-P", _PLUGINS / "pulumi_language_python" / "host.py"]
+    dynamic = [sys.executable, "-u", "-P", _PLUGINS / "pulumi_python_dynamic.py"]
+    # A complete CLI has both beside it and must find no others.
+    bundled = "pulumi-language-python" in programs
+    _plugin(home, "language-python", pulumi, launcher=None if bundled else host)
+    _plugin(home, "resource-pulumi-python", pulumi, launcher=None if bundled else dynamic)
+    stand_ins = {
+        "gcp": ["env", f"PYTHONPATH={PROJECT_FOLDER}", sys.executable, "-P", "-m", _GCP_STAND_IN]
+    }
+    for name, version in provider_versions().items():
+        program = programs.get(f"pulumi-resource-{name}")
+        launcher = None if program else stand_ins.get(name)
+        _plugin(home, f"resource-{name}", version, link=program, launcher=launcher)
+
+
+def _plugin(
+    home: Home,
+    name: str,
+    version: str,
+    *,
+    link: Path | None = None,
+    launcher: Sequence[object] | None,
+) -> None:
+    """Make Pulumi see one installed plug-in of a name, as a link or with a launcher, or none."""
+    plugins = home.pulumi_home / "plugins"
+    folder = plugins / f"{name}-v{version}"
+    for other in plugins.glob(f"{name}-v*"):
+        if other.is_dir() and (other != folder or (link is None and launcher is None)):
+            shutil.rmtree(other)
+    if link is None and launcher is None:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARKER).touch()
+    program = folder / f"pulumi-{name}"
+    if link is not None:
+        _link(program, link)
+    elif launcher is not None:
+        _launcher(program, launcher)
+
+
+def _link(path: Path, target: Path) -> None:
+    if path.is_symlink() and path.readlink() == target:
+        return
+    unfinished = path.with_name(f".{path.name}.new")
+    unfinished.unlink(missing_ok=True)
+    unfinished.symlink_to(target)
+    unfinished.replace(path)
+
+
+def _launcher(path: Path, command: Sequence[object]) -> None:
+    """Write a script that becomes a command.
+
+    Modules are compiled once and kept, also where the environment forbids it for the caller's own
+    programs: compiling the stand-ins anew would cost a second per command.
+    """
+    words = " ".join(shlex.quote(str(word)) for word in command)
+    text = (
+        "#!/bin/sh\n"
+        "# Written by `python -m sandbox up`.\n"
+        "unset PYTHONDONTWRITEBYTECODE\n"
+        f'exec {words} "$@"\n'
+    )
+    if path.is_file() and not path.is_symlink() and path.read_bytes() == text.encode():
+        return
+    unfinished = path.with_name(f".{path.name}.new")
+    unfinished.write_text(text)
+    unfinished.chmod(0o755)
+    unfinished.replace(path)

@@ -1,0 +1,164 @@
+"""Starts the real Pulumi CLI so that no salt gets into the stack files of the project.
+
+Pulumi's passphrase provider writes an `encryptionsalt` into `Pulumi.<stack>.yaml` whenever it finds
+none: at `stack init`, and in every operation after that. Those files are tracked and serve other
+backends as well; a salt of this machine's state has no place in them. Owns the two ways around it:
+
+- Operations (`up`, `preview`, `refresh`, `destroy`, `import`) read a copy of the stack file that
+  holds the salt. This process becomes the CLI: signals, exit code and pid are the CLI's own.
+- Commands that write stack files (`stack`, `config`, `new`) run as a child; a salt that they added
+  is moved into the copy afterwards. Values that were encrypted keep theirs: they need it.
+
+Everything else goes to the CLI as it is. See docs/adr/0003-salt-outside-the-stack-files.md.
+
+Usage: pulumi_cli.py REAL_PULUMI FOLDER_FOR_COPIES ARGUMENT…
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+_OPERATIONS = ("up", "update", "preview", "pre", "refresh", "destroy", "down", "dn", "import")
+_WRITERS = ("stack", "config", "new", "logs")
+_PROJECT_FILE = "Pulumi.yaml"
+_SALT = re.compile(rb"^encryptionsalt:[^\n]*\n?", re.MULTILINE)
+_OWN_PROVIDER = re.compile(rb"^(encryptionsalt|secretsprovider|encryptedkey):", re.MULTILINE)
+_ENCRYPTED_VALUE = re.compile(rb"\bsecure:")
+
+
+def main(arguments: list[str]) -> None:
+    """Run the CLI; returns only if it could not be started."""
+    real, copies, *words = arguments
+    command = next((word for word in words if word in _OPERATIONS + _WRITERS), "")
+    project = _project_folder(Path(_option(words, "-C", "--cwd"))) if command else None
+    if project is not None:
+        digest = hashlib.sha256(bytes(project)).hexdigest()[:16]
+        project_copies = Path(copies, digest)
+        if command in _WRITERS:
+            sys.exit(_run_writer(real, words, project, project_copies))
+        copy = _salted_copy(words, project, project_copies)
+        if copy is not None:
+            words.insert(words.index(command) + 1, f"--config-file={copy}")
+    os.execv(real, ["pulumi", *words])  # noqa: S606 - the point of this program
+
+
+def _option(words: list[str], short: str, long: str) -> str:
+    """Return the value of an option in any of its spellings, empty if it was not given."""
+    for position, word in enumerate(words):
+        if word in (short, long):
+            return "".join(words[position + 1 : position + 2])
+        if word.startswith(f"{long}="):
+            return word.removeprefix(f"{long}=")
+        if word.startswith(short) and not word.startswith("--"):
+            return word.removeprefix(short).removeprefix("=")
+    return ""
+
+
+def _project_folder(start: Path) -> Path | None:
+    """Return the closest folder upwards with a project file."""
+    folder = Path.cwd() / start
+    folders = [folder, *folder.parents]
+    return next((found for found in folders if (found / _PROJECT_FILE).is_file()), None)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write in one step: whoever reads meanwhile sees the old or the new content."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+    unfinished.write_bytes(content)
+    unfinished.replace(path)
+
+
+def _salted_copy(words: list[str], project: Path, copies: Path) -> Path | None:
+    """Return the path of a copy that an operation can read, or None if it needs none.
+
+    None is needed if the stack file brings its own secrets provider, if there is no stack file, or
+    if the user names a file. With `--config` the operation shall write the stack file itself.
+    """
+    if any(re.match(r"--(config|config-file|help)\b|-[ch]", word) for word in words):
+        return None
+    stack = _option(words, "-s", "--stack") or _selected_stack(project)
+    name = f"Pulumi.{stack.rpartition('/')[2]}.yaml"
+    if not stack or not (project / name).is_file():
+        return None
+    content = (project / name).read_bytes()
+    if _OWN_PROVIDER.search(content):
+        return None
+    copy = copies / name
+    present = copy.read_bytes() if copy.is_file() else b""
+    salt = _SALT.search(present)
+    wanted = _with_salt(content, salt[0] if salt else b"")
+    if wanted != present:
+        _write(copy, wanted)
+    return copy
+
+
+def _with_salt(content: bytes, salt: bytes) -> bytes:
+    return content.rstrip(b"\n") + b"\n" + salt
+
+
+def _selected_stack(project: Path) -> str:
+    """Return the stack that `pulumi stack select` chose for the project, empty if none."""
+    if stack := os.environ.get("PULUMI_STACK"):
+        return stack
+    path = bytes(project.resolve() / _PROJECT_FILE)
+    digest = hashlib.sha1(path, usedforsecurity=False).hexdigest()
+    folder = Path(os.environ.get("PULUMI_HOME", "/nonexistent"), "workspaces")
+    for file in folder.glob(f"*-{digest}-workspace.json"):
+        settings = json.loads(file.read_bytes())
+        backend = os.environ.get("PULUMI_BACKEND_URL", "")
+        return str(settings.get("stacks", {}).get(backend) or settings.get("stack") or "")
+    return ""
+
+
+def _run_writer(real: str, words: list[str], project: Path, copies: Path) -> int:
+    """Run a command that may write stack files, and take out the salts that it added."""
+    before = {
+        path: content
+        for path, content in _stack_files(project).items()
+        if not _OWN_PROVIDER.search(content)
+    }
+    # The terminal interrupts both processes. This one waits for what the CLI makes of it.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    child = os.posix_spawn(real, ["pulumi", *words], os.environ)
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGTERM))
+    _, status = os.waitpid(child, 0)
+    for path, content in _stack_files(project).items():
+        salt = _SALT.search(content)
+        if path in before and salt is not None and not _ENCRYPTED_VALUE.search(content):
+            without = _SALT.sub(b"", content)
+            _write(copies / path.name, _with_salt(without, salt[0]))
+            # Pulumi has written the whole file anew, with other white space.
+            same = _values(without) == _values(before[path])
+            _put_back(path, before[path] if same else without)
+    code = os.waitstatus_to_exitcode(status)
+    # As a shell reports it; the CLI itself ends by a signal only if it is killed.
+    return code if code >= 0 else 128 - code
+
+
+def _stack_files(project: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in sorted(project.glob("Pulumi.*.yaml"))}
+
+
+def _put_back(path: Path, content: bytes) -> None:
+    """Write into the file that is there, which keeps its mode, owner and links."""
+    with path.open("r+b") as file:
+        file.write(content)
+        file.truncate()
+
+
+def _values(content: bytes) -> object:
+    # Only after a salt was added: no other command pays for the import.
+    import yaml
+
+    return yaml.safe_load(content)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

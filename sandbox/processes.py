@@ -1,0 +1,76 @@
+"""Other processes: is it still the one we started, who holds a port, ending one.
+
+Owns the rule that a pid alone names no process: its start time must be the recorded one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+
+import psutil
+
+from sandbox.home import ServerRecord
+
+_SAME_START_SECONDS = 1.0
+
+
+def find(record: ServerRecord | None) -> psutil.Process | None:
+    """Return the recorded process if it still runs, and no other one that has its pid now."""
+    if record is None:
+        return None
+    try:
+        process = psutil.Process(record.pid)
+        # psutil derives the time from the boot time, which moves a little with the clock.
+        same = abs(process.create_time() - record.create_time) < _SAME_START_SECONDS
+        if same and process.status() != psutil.STATUS_ZOMBIE:
+            return process
+    except psutil.Error:
+        return None
+    return None
+
+
+def end(process: psutil.Process, grace_seconds: float) -> bool:
+    """End a process: SIGTERM, then SIGKILL.
+
+    Returns:
+        Whether it ended by itself after SIGTERM.
+    """
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.terminate()
+        try:
+            process.wait(grace_seconds)
+        except psutil.TimeoutExpired:
+            process.kill()
+            process.wait(grace_seconds)
+            return False
+    return True
+
+
+def free_port() -> int:
+    """Return a free loopback port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def port_is_free(port: int) -> bool:
+    """Return whether a server could listen on a loopback port."""
+    with socket.socket() as probe:
+        # As servers do: connections of an earlier run in TIME_WAIT are no obstacle.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def holder(port: int) -> str:
+    """Return who listens on a port, as far as this user may see it."""
+    with contextlib.suppress(psutil.Error):
+        for connection in psutil.net_connections("tcp"):
+            if connection.laddr and connection.laddr.port == port and connection.pid:
+                name = psutil.Process(connection.pid).name()
+                return f"process {connection.pid} ({name})"
+    return "another process"
