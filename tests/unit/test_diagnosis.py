@@ -503,3 +503,40 @@ def test_hostile_text_costs_linear_time(text: str) -> None:
     pod = gpu_pod(test=ended(1, message=text))
     diagnose(Evidence(**healthy(**with_pod(pod, **log([text] * 20)))))
     assert list(causes_in("", "log")) == []
+
+
+def test_a_parameter_set_that_was_deleted_is_named() -> None:
+    networks = [network("vpc1", ready="False", reason="ParamsNotReady")]
+    networks += [network(name) for name in NETWORKS[1:]]
+    found = first(networks=networks, parameter_sets=[parameter_set(n) for n in NETWORKS[1:]])
+    assert found.cause == "network-not-ready"
+    assert "parameter set vpc1-params does not exist" in found.evidence
+
+
+def test_a_node_that_is_not_ready_is_lost() -> None:
+    node = gpu_node()
+    node["status"]["conditions"] = [
+        {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "silent"}
+    ]
+    found = first(nodes=[node, gpu_node("gk3-demo-node-2")])
+    assert (found.cause, found.where) == ("node-lost", f"Node {NODE}")
+
+
+def test_a_job_that_says_why_it_failed_is_heard() -> None:
+    condition = {
+        "type": "Failed",
+        "status": "True",
+        "reason": "FailedCreate",
+        "message": "exceeded quota: team, requested: nvidia.com/gpu=8",
+    }
+    job = {"metadata": {"name": "train"}, "status": {"conditions": [condition]}}
+    found = first(jobs=[job])
+    assert (found.cause, found.where) == ("quota-of-namespace", "Job train")
+
+
+def test_a_diagnosis_reads_as_one_sentence_after_another() -> None:
+    found = first(networks=None)
+    assert str(found).startswith("Cluster: The cluster does not know the kinds Network")
+    assert "To do: " in str(found)
+    harmless = next(d for d in diagnose(Evidence(**healthy())) if not d.is_failure)
+    assert "no evidence of failure" in str(harmless)

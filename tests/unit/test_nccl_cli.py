@@ -267,3 +267,43 @@ def test_a_cluster_that_cannot_be_entered_is_one_sentence(
     assert answer.exit_code == 2
     assert message in answer.stderr
     assert "Traceback" not in answer.output
+
+
+def test_an_api_server_that_refuses_the_login_says_how_to_log_in(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    cluster.status["/version/"] = 401
+    with serving(cluster) as client:
+        path = tmp_path / "kubeconfig"
+        path.write_text(json.dumps(kubeconfig_of(client.configuration.host)))
+        answer = CliRunner().invoke(doctor, ["--kubeconfig", str(path)])
+    assert answer.exit_code == 2
+    assert "gcloud auth login" in answer.stderr
+
+
+def test_doctor_repeats_what_the_last_smoke_test_found(cluster: FakeCluster, stack: Any) -> None:
+    found = {"cause": "no-capacity", "where": "Pod a/b", "evidence": "GCE out of resources"}
+    stack["smokeTest"] = smoke_test("") | {"reasons": ["no table"], "diagnosis": [found]}
+    with serving(cluster) as client:
+        stack.save(kubeconfig_of(client.configuration.host))
+        answer = CliRunner().invoke(doctor, ["--stack", "dev"])
+    assert "Last smoke test (2026-12-01T10:00:00+00:00): incomplete" in answer.stdout
+    assert "- cause: no-capacity (Pod a/b): GCE out of resources" in answer.stdout
+
+
+def test_without_pulumi_a_stack_cannot_be_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for command in (results, doctor):
+        answer = CliRunner().invoke(command, ["--stack", "dev"])
+        assert answer.exit_code == 2
+        assert "pulumi is not on PATH" in answer.stderr
+
+
+def test_the_kubeconfig_of_a_stack_is_in_no_message(stack: Any, tmp_path: Path) -> None:
+    stack.save({"users": "very-secret"})
+    answer = CliRunner().invoke(doctor, ["--stack", "dev"])
+    assert answer.exit_code == 2
+    assert "is no kubeconfig" in answer.stderr
+    assert "very-secret" not in answer.output
