@@ -151,18 +151,19 @@ class RunInCluster:
     def _wait(self) -> tuple[Phase, str | None]:
         phase = Phase.CAPACITY
         entered = time.monotonic()
+        shown, said = "", 0.0
         self._announce(phase)
         for pods in self._pod_states():
             if self._cancelled():
                 return phase, "the update was cancelled"
+            reached = _phase_of(pods, self._pods_wanted)
+            if reached is Phase.DONE:
+                return reached, _end_problem(pods)
             problem = _hopeless_problem(pods)
             if problem is not None:
                 return phase, problem
-            reached = _phase_of(pods, self._pods_wanted)
-            if reached is Phase.DONE:
-                return phase, _end_problem(pods)
             if _ORDER.index(reached) > _ORDER.index(phase):
-                phase, entered = reached, time.monotonic()
+                phase, entered, said = reached, time.monotonic(), 0.0
                 self._announce(phase)
             if not pods and (refusal := self._refusal()) is not None:
                 return phase, refusal
@@ -172,7 +173,10 @@ class RunInCluster:
                     f"waited {waited:.0f} s for {_WAITS_FOR[phase]}, "
                     f"the deadline of this phase is {self._deadlines[phase.value]:.0f} s"
                 )
-            self._report(f"{phase.value}: {waited:.0f} s; {_summary(pods)}", False)
+            summary = _summary(pods)
+            if summary != shown or waited - said >= _WATCH_SECONDS:
+                self._report(f"{phase.value}: {waited:.0f} s; {summary}", False)
+                shown, said = summary, waited
         raise AssertionError("the stream of Pod states never ends by itself")
 
     def _announce(self, phase: Phase) -> None:
@@ -318,7 +322,11 @@ def _hopeless_problem(pods: Sequence[Any]) -> str | None:
             if waiting is not None and waiting.reason in _HOPELESS:
                 return f"{where}: {waiting.reason}: {waiting.message}"
             ended = status.state and status.state.terminated
-            # A receive daemon that stopped is a failure whatever its exit code [R04].
+            # A receive daemon that stopped before its Pod's work is a failure whatever its exit
+            # code [R04]; afterwards kubelet stops it.
+            own_work = _container_state(pod, LAUNCHER_CONTAINER)
+            if own_work is not None and own_work.terminated is not None:
+                continue
             if ended is not None and status.name != LAUNCHER_CONTAINER:
                 return f"{where} stopped with exit code {ended.exit_code}"
     return None
