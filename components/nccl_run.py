@@ -18,7 +18,7 @@ from kubernetes.client.exceptions import ApiException
 
 from components.nccl_run_provider import LAUNCHER_CONTAINER
 from gpudirect.cluster_evidence import collect_evidence
-from gpudirect.diagnosis import Diagnosis, diagnose
+from gpudirect.diagnosis import Evidence
 from gpudirect.nccl_results import NcclRun, read_results
 
 Document = dict[str, Any]
@@ -60,14 +60,14 @@ class RunOutcome:
         run: The launcher's log as data; empty where no log came to be.
         phase: The phase in which the run ended; `Phase.DONE` when the launcher ended by itself.
         problem: Why it ended early, in one sentence, or None.
-        diagnoses: Causes with their evidence, weightiest first; only for a run that went wrong.
+        evidence: What was to be seen in the cluster before it was cleaned up.
         seconds: How long it took, with the wait for capacity.
     """
 
     run: NcclRun
     phase: Phase
     problem: str | None
-    diagnoses: Sequence[Diagnosis]
+    evidence: Evidence
     seconds: float
 
 
@@ -81,6 +81,7 @@ class RunInCluster:
     Args:
         kubeconfig: The cluster's kubeconfig as a mapping.
         documents: The objects to create, one of them a Job.
+        networks: Names of the cluster's network objects that the Pods hold NICs in.
         deadlines: Seconds allowed for each `Phase`, by its value.
         report: Takes one line of progress: text, and whether it opens a new phase.
         cancelled: Says whether nobody waits for the result any more.
@@ -91,6 +92,7 @@ class RunInCluster:
         *,
         kubeconfig: Mapping[str, Any],
         documents: Sequence[Document],
+        networks: Sequence[str],
         deadlines: Mapping[str, float],
         report: Callable[[str, bool], None],
         cancelled: Callable[[], bool],
@@ -104,6 +106,7 @@ class RunInCluster:
         self._name = self._job["metadata"]["name"]
         self._namespace = self._job["metadata"]["namespace"]
         self._pods_wanted = int(self._job["spec"]["completions"])
+        self._networks = networks
         self._deadlines = deadlines
         self._report = report
         self._cancelled = cancelled
@@ -123,7 +126,14 @@ class RunInCluster:
                 self._create_objects()
                 phase, problem = self._wait()
                 run = self._read_log()
-                diagnoses = self._diagnose(run, phase, problem)
+                evidence = collect_evidence(
+                    self._api_client,
+                    self._namespace,
+                    job=self._name,
+                    timed_out=problem is not None and phase is not Phase.DONE,
+                    run=run,
+                    expected_networks=self._networks,
+                )
         finally:
             with contextlib.suppress(ApiException, urllib3.exceptions.HTTPError):
                 self._delete_objects()
@@ -131,22 +141,9 @@ class RunInCluster:
             run=run,
             phase=phase,
             problem=problem,
-            diagnoses=diagnoses,
+            evidence=evidence,
             seconds=time.monotonic() - started,
         )
-
-    def _diagnose(self, run: NcclRun, phase: Phase, problem: str | None) -> Sequence[Diagnosis]:
-        """Look at what there is before it is deleted; a run that went well needs none of it."""
-        if problem is None and run.status == "complete":
-            return ()
-        evidence = collect_evidence(
-            self._api_client,
-            self._namespace,
-            job=self._name,
-            timed_out=problem is not None and phase is not Phase.DONE,
-            run=run,
-        )
-        return [diagnosis for diagnosis in diagnose(evidence) if diagnosis.is_failure]
 
     def _wait(self) -> tuple[Phase, str | None]:
         phase = Phase.CAPACITY

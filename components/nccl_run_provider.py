@@ -75,6 +75,7 @@ def _run(props: Properties, *, history: list[Any]) -> Properties:
         outcome = RunInCluster(
             kubeconfig=json.loads(props["kubeconfig"]),
             documents=json.loads(props["documents"]),
+            networks=[nic["network_object"] for nic in props["triggers"]["fabric"]["nics"]],
             deadlines=props["deadlines"],
             report=_reporter(props["statusUrn"]),
             cancelled=_cancellation(),
@@ -88,7 +89,7 @@ def _run(props: Properties, *, history: list[Any]) -> Properties:
             reference=reference,
             problem=outcome.problem,
             phase=outcome.phase.value,
-            diagnoses=outcome.diagnoses,
+            evidence=outcome.evidence,
             seconds=outcome.seconds,
         )
     result |= {

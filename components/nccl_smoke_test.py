@@ -105,8 +105,13 @@ class NcclSmokeTest(pulumi.ComponentResource):
                     "minFraction": settings.min_fraction,
                     "nodes": settings.nodes,
                     "gpusPerNode": environment.stack.gpus_per_node,
+                    "nicsPerNode": environment.stack.nic_count,
+                    "collective": settings.collective,
                 },
-                "reference": [list(point) for point in environment.release.reference_bandwidth],
+                "reference": {
+                    "nodes": environment.release.reference.nodes,
+                    "curve": [list(point) for point in environment.release.reference_bandwidth],
+                },
                 "deadlines": {
                     "capacity": settings.capacity_deadline_seconds,
                     "pull": settings.pull_deadline_seconds,

@@ -8,18 +8,19 @@ the text that people read. Does not own the figures' meaning (`nccl_judgement`) 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gpudirect.nccl_data import Measurement, NcclRun, Row
-from gpudirect.nccl_exports import to_json
+from gpudirect.nccl_data import NcclRun
+from gpudirect.nccl_exports import run_from_json, to_json
 from gpudirect.nccl_judgement import judge
 
 if TYPE_CHECKING:
-    from gpudirect.diagnosis import Diagnosis
+    from gpudirect.diagnosis import Evidence
 
 Result = dict[str, Any]
 Policy = Mapping[str, Any]
-Reference = Sequence[Sequence[float]]
+Reference = Mapping[str, Any]
 
 _MEBIBYTE = 1024 * 1024
 
@@ -31,18 +32,19 @@ def result_of_run(
     reference: Reference,
     problem: str | None,
     phase: str,
-    diagnoses: Sequence[Diagnosis],
+    evidence: Evidence,
     seconds: float,
 ) -> Result:
     """Return the result of a run that took place, however it ended.
 
     Args:
         run: What the launcher printed.
-        policy: `mode`, `minFraction`, `nodes`, `gpusPerNode`.
-        reference: Points (message size in bytes, bus bandwidth in GB/s).
+        policy: `mode`, `minFraction`, `nodes`, `gpusPerNode`, `nicsPerNode`, `collective`.
+        reference: `nodes` that it was measured with and `curve`, points (message size in bytes,
+            bus bandwidth in GB/s).
         problem: Why the run ended early, or None.
         phase: The phase in which it ended.
-        diagnoses: Causes, weightiest first.
+        evidence: What was to be seen in the cluster.
         seconds: How long it took.
     """
     result = _judged(run, policy, reference)
@@ -54,8 +56,18 @@ def result_of_run(
     return result | {
         "phase": phase,
         "seconds": round(seconds, 1),
-        "diagnosis": [diagnosis.to_json() for diagnosis in diagnoses],
+        "diagnosis": _causes(evidence, result["verdict"]),
     }
+
+
+def _causes(evidence: Evidence, verdict: str) -> list[dict[str, str]]:
+    if verdict == "passed":
+        return []
+    # Imported here: most updates run nothing, and most runs pass.
+    from gpudirect.diagnosis import diagnose
+
+    found = diagnose(replace(evidence, run_verdict=verdict))
+    return [diagnosis.to_json() for diagnosis in found if diagnosis.is_failure]
 
 
 def result_without_run(reason: str) -> Result:
@@ -72,11 +84,8 @@ def result_without_run(reason: str) -> Result:
 
 def judge_result_again(result: Result, *, policy: Policy, reference: Reference) -> Result:
     """Return a stored result under another bar; the rows stay what was measured."""
-    return result | {
-        key: value
-        for key, value in _judged(_stored_run(result), policy, reference).items()
-        if key in ("verdict", "reasons")
-    }
+    judged = _judged(run_from_json(result), policy, reference)
+    return result | {key: judged[key] for key in ("verdict", "reasons")}
 
 
 def describe_result(result: Result) -> str:
@@ -115,45 +124,14 @@ def _size(size_bytes: float) -> str:
 def _judged(run: NcclRun, policy: Policy, reference: Reference) -> Result:
     judgement = judge(
         run,
-        reference=[(int(size), float(bandwidth)) for size, bandwidth in reference],
+        # Numbers come back from Pulumi's state as floats.
+        reference=[(int(size), float(bandwidth)) for size, bandwidth in reference["curve"]],
         nodes=int(policy["nodes"]),
         gpus_per_node=int(policy["gpusPerNode"]),
         min_fraction=float(policy["minFraction"]),
         mode=str(policy["mode"]),
+        nic_count=int(policy["nicsPerNode"]),
+        reference_nodes=int(reference["nodes"]),
+        collective=str(policy["collective"]),
     )
     return to_json(run, judgement)
-
-
-def _stored_run(result: Result) -> NcclRun:
-    # Numbers come back from Pulumi's state as floats.
-    return NcclRun(
-        status=result["run"],
-        rows=tuple(_stored_row(row) for row in result["rows"]),
-        tables=int(result["tables"]),
-        ranks=None if result["ranks"] is None else int(result["ranks"]),
-        data_checked=result["dataChecked"],
-        out_of_bounds=None if result["outOfBounds"] is None else int(result["outOfBounds"]),
-        average_bus_bandwidth_gbps=result["averageBusBandwidth"],
-        transport=result["transport"],
-        collective=result["collective"],
-        simulated=result["simulated"],
-    )
-
-
-def _stored_row(row: Mapping[str, Any]) -> Row:
-    return Row(
-        size_bytes=int(row["sizeBytes"]),
-        count=int(row["count"]),
-        out_of_place=_stored_measurement(row["outOfPlace"]),
-        in_place=None if row["inPlace"] is None else _stored_measurement(row["inPlace"]),
-    )
-
-
-def _stored_measurement(measurement: Mapping[str, Any]) -> Measurement:
-    wrong = measurement["wrong"]
-    return Measurement(
-        time_us=measurement["timeUs"],
-        alg_bandwidth_gbps=measurement["algBandwidth"],
-        bus_bandwidth_gbps=measurement["busBandwidth"],
-        wrong=None if wrong is None else int(wrong),
-    )

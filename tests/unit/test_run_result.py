@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpudirect.diagnosis import Evidence
 from gpudirect.nccl_results import read_results
 from gpudirect.releases import load_releases
 from gpudirect.run_result import (
@@ -16,11 +17,22 @@ from gpudirect.run_result import (
 )
 
 CASES = Path(__file__).resolve().parents[1] / "cases" / "nccl"
-REFERENCE = [list(point) for point in load_releases().default("a3-mega").reference_bandwidth]
+REFERENCE = {
+    "nodes": 2,
+    "curve": [list(point) for point in load_releases().default("a3-mega").reference_bandwidth],
+}
+POLICY = {
+    "mode": "gate",
+    "minFraction": 0.8,
+    "nodes": 2,
+    "gpusPerNode": 8,
+    "nicsPerNode": 8,
+    "collective": "all-gather",
+}
 
 
 def _policy(**changed: Any) -> dict[str, Any]:
-    return {"mode": "gate", "minFraction": 0.8, "nodes": 2, "gpusPerNode": 8, **changed}
+    return {**POLICY, **changed}
 
 
 def _result(problem: str | None = None, **policy: Any) -> dict[str, Any]:
@@ -31,7 +43,7 @@ def _result(problem: str | None = None, **policy: Any) -> dict[str, Any]:
         reference=REFERENCE,
         problem=problem,
         phase="done",
-        diagnoses=[],
+        evidence=Evidence(),
         seconds=12.34,
     )
     # What Pulumi's state makes of it: every number comes back as a float.
