@@ -189,7 +189,9 @@ async def put_project(cloud: Cloud, request: Request) -> object:
             )
         setting["defaultNetwork"] = body["defaultNetwork"]
     services = body.get("enabledServices", [])
-    if not isinstance(services, list) or any(name not in catalog.SERVICES for name in services):
+    if not isinstance(services, list) or any(
+        not isinstance(service, str) or service not in catalog.SERVICES for service in services
+    ):
         raise AdminError(f"enabledServices is {services!r}, expected a list of known services")
     with cloud.store.transaction():
         cloud.store.put_setting(f"project:{name}", setting)

@@ -1,24 +1,24 @@
 """The HTTP side: one application that answers as Compute, GKE, Service Usage, Resource Manager.
 
-Owns routing, reading requests, error bodies, the request log and the fault middleware. The routes
-come from the registry; importing the modules of the resource kinds fills it.
+Owns routing, reading requests and error bodies. The routes come from the registry; importing the
+modules of the resource kinds fills it. Fault plans and the request log are in `gate`.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from inspect import isawaitable
 
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
 
 from sandbox.cloud import (
     admin,
@@ -41,7 +41,7 @@ from sandbox.cloud import (
 from sandbox.cloud.clusters import resume_clusters, suspend_clusters
 from sandbox.cloud.core import Call, Cloud, check_project, project_number
 from sandbox.cloud.errors import ApiError, api_disabled
-from sandbox.cloud.faults import error_of
+from sandbox.cloud.gate import Gate
 from sandbox.cloud.payload import not_json
 from sandbox.cloud.registry import ENDPOINTS, GATES, PREFIXES, Endpoint
 from sandbox.cloud.store import Store
@@ -86,6 +86,24 @@ class _VersionConvertor(Convertor[str]):
 register_url_convertor("apiversion", _VersionConvertor())
 
 
+class _App(Starlette):
+    """Starlette behind the gate, which has to be outside of all of Starlette's middleware."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        routes: Sequence[BaseRoute],
+        lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]],
+    ) -> None:
+        super().__init__(routes=routes, lifespan=lifespan)
+        self.router.redirect_slashes = False
+        self.state.cloud = cloud
+        self._gate = Gate(super().__call__, cloud)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._gate(scope, receive, send)
+
+
 def create_app(
     store: Store, runtime: ClusterRuntime, *, pace: float, base_url: str | None = None
 ) -> Starlette:
@@ -109,7 +127,8 @@ def create_app(
         await cloud.operations.close()
         await suspend_clusters(cloud)
 
-    app = Starlette(
+    return _App(
+        cloud,
         routes=[
             Route("/healthz", _health, methods=["GET"]),
             *admin.routes(cloud),
@@ -119,9 +138,6 @@ def create_app(
         ],
         lifespan=lifespan,
     )
-    app.add_middleware(_Gate, cloud=cloud)
-    app.state.cloud = cloud
-    return app
 
 
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -191,68 +207,20 @@ async def _body(request: Request) -> object:
     if not raw:
         return None if request.method in ("GET", "DELETE") else {}
     try:
-        return json.loads(raw)
+        body: object = json.loads(raw, parse_constant=_no_number, parse_float=_finite)
+        if b"\\ud" in raw.lower():
+            json.dumps(body, ensure_ascii=False).encode()  # fails for half of a surrogate pair
     except (ValueError, RecursionError) as error:
         raise not_json(f"{error}") from None
+    return body
 
 
-class _Gate:
-    """Outermost layer: fault plans and the request log."""
-
-    def __init__(self, app: ASGIApp, cloud: Cloud) -> None:
-        self._app = app
-        self._cloud = cloud
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].startswith(("/sandbox/", "/healthz")):
-            await self._app(scope, receive, send)
-            return
-        began, entry = time.time(), {"method": scope["method"], "path": scope["path"]}
-        status: list[int] = []
-
-        async def noting(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                status.append(int(str(message["status"])))
-            await send(message)
-
-        try:
-            await self._with_faults(scope, receive, noting, send)
-        finally:
-            self._cloud.requests.append(
-                {
-                    **entry,
-                    "endpoint": scope.get("state", {}).get("endpoint"),
-                    "status": status[0] if status else None,
-                    "began": began,
-                    "seconds": time.time() - began,
-                }
-            )
-
-    async def _with_faults(self, scope: Scope, receive: Receive, noting: Send, send: Send) -> None:
-        rule = self._cloud.faults.on_request(scope["method"], scope["path"])
-        if rule is None:
-            await self._app(scope, receive, noting)
-        elif "drop" not in rule:
-            error = error_of(rule)
-            await JSONResponse(error.body("other"), status_code=error.code)(scope, receive, noting)
-        else:
-            if rule["drop"] == "after":
-                await self._app(scope, receive, _swallow)
-            await _drop(receive, send)
+def _no_number(text: str) -> object:
+    raise ValueError(f"{text} is no JSON")
 
 
-async def _swallow(_: Message) -> None:
-    """Take an answer that nobody shall get."""
-
-
-async def _drop(receive: Receive, send: Send) -> None:
-    """Close the connection without an answer.
-
-    ASGI has no word for that: uvicorn's `send` belongs to an object that knows the transport.
-    """
-    transport = getattr(getattr(send, "__self__", None), "transport", None)
-    if transport is None:
-        raise ConnectionResetError("dropped by a fault plan")
-    transport.abort()
-    while (await receive())["type"] != "http.disconnect":
-        continue
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is out of range")
+    return number

@@ -46,14 +46,15 @@ async def _one(app: ASGIApp, request: Request, part: MimePart) -> str:
     content_id = str(part.get("Content-ID", "<0>")).strip("<>")
     head = f"Content-Type: application/http\r\nContent-ID: <response-{content_id}>\r\n\r\n"
     raw = part.get_payload(decode=True)
-    lines, _, body = (raw if isinstance(raw, bytes) else b"").partition(b"\r\n\r\n")
-    if not _:
-        lines, _, body = (raw if isinstance(raw, bytes) else b"").partition(b"\n\n")
-    words = lines.decode("latin-1").split(None, 2)
-    if len(words) < 2:
-        status, answer = 400, json.dumps(ApiError(400, "Malformed part.", "badRequest").body(""))
+    text = raw.replace(b"\r\n", b"\n") if isinstance(raw, bytes) else b""
+    lines, _, body = text.partition(b"\n\n")
+    method, _, target = lines.partition(b"\n")[0].decode("latin-1").partition(" ")
+    path = target.partition(" ")[0]
+    if path.startswith("/"):
+        status, answer = await _call(app, request, method, path, body)
     else:
-        status, answer = await _call(app, request, words[0], words[1], body)
+        error = ApiError(400, "A part of the batch request is malformed.", "badRequest")
+        status, answer = 400, json.dumps(error.body("compute"))
     return (
         f"{head}HTTP/1.1 {status} {'OK' if status == 200 else 'ERROR'}\r\n"
         f"Content-Type: application/json; charset=UTF-8\r\n"

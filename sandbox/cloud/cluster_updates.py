@@ -81,7 +81,7 @@ rule("clusters.update-unknown", "an update that is not carried out is refused", 
     "PUT",
     _BASE,
     citation="facts real-provider.md (updates)",
-    judges="gcloud provider",
+    judges="provider",
 )
 def update(call: Call) -> dict[str, Any]:
     """Change a cluster; the control plane follows in the operation."""
@@ -132,7 +132,7 @@ def _version(record: Record, wanted: Mapping[str, Any], value: str) -> str:
     "POST",
     _BASE + ":setResourceLabels",
     citation="facts real-provider.md (updates)",
-    judges="provider",
+    judges="gcloud provider",
 )
 def set_labels(call: Call) -> dict[str, Any]:
     """Replace the labels of a cluster."""

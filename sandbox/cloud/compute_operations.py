@@ -107,8 +107,20 @@ def aggregated(call: Call) -> dict[str, Any]:
 
 
 for _scope in ("global", "regions/{region}", "zones/{zone}"):
-    _judges = "" if _scope.startswith("zones") else "gcloud provider"
     _base = f"projects/{{project}}/{_scope}/operations"
+    _zonal = _scope.startswith("zones")  # nothing here is changed in a zone
     endpoint("compute", "GET", _base, citation=_CITATION)(_list)
-    endpoint("compute", "GET", _base + "/{operation}", citation=_CITATION)(_get)
-    endpoint("compute", "POST", _base + "/{operation}/wait", citation=_CITATION)(_wait)
+    endpoint(
+        "compute",
+        "GET",
+        _base + "/{operation}",
+        citation=_CITATION,
+        judges="" if _zonal else "provider",
+    )(_get)
+    endpoint(
+        "compute",
+        "POST",
+        _base + "/{operation}/wait",
+        citation="recorded from gcloud 528: it waits, it does not poll",
+        judges="" if _zonal else "gcloud",
+    )(_wait)

@@ -44,6 +44,7 @@ _COMMON_KEYS = {
     "probability": int | float,
     "seed": int,
 }
+_FAIL_KEYS = frozenset({"code", "message", "httpStatus"})
 _REASONS = {429: "rateLimitExceeded", 500: "backendError", 503: "backendError"}
 
 
@@ -178,8 +179,11 @@ def _check(rule: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in rule.items():
         if key not in known:
             raise FaultRuleError(f"unknown key {key!r}; known are {', '.join(sorted(known))}")
-        if not isinstance(value, known[key]):
+        if not isinstance(value, known[key]) or isinstance(value, bool) != (known[key] is bool):
             raise FaultRuleError(f"{key} is {value!r}, which has the wrong type")
+    unknown = rule.get("fail", {}).keys() - _FAIL_KEYS
+    if unknown:
+        raise FaultRuleError(f"fail holds {sorted(unknown)}, known are {sorted(_FAIL_KEYS)}")
     for key in ("path", "operation", "target"):
         try:
             re.compile(rule.get(key, ""))

@@ -17,8 +17,8 @@ from sandbox.cloud.errors import invalid_field
 Resource = Mapping[str, Any]
 _Test = Callable[[Resource], bool]
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<paren>[()])|(?P<op>!=|>=|<=|=|:|<|>)|(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
-    r"""|(?P<word>[^\s()=!<>:"']+(?::[^\s()=!<>"']+)?))"""
+    r"""\s*(?:(?P<paren>[()])|(?P<op>!=|>=|<=|=|:|<|>)"""
+    r"""|(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<word>[^\s()=!<>:"']+))"""
 )
 _MAX_RESULTS = 500
 

@@ -202,9 +202,13 @@ def _zonal(number: int) -> None:
 
     endpoint("compute", "GET", base, citation=citation)(list_)
     endpoint("compute", "GET", base + "/{name}", citation=citation)(get)
-    endpoint("compute", "GET", f"projects/{{project}}/aggregated/{plural}", citation=citation)(
-        aggregated
-    )
+    endpoint(
+        "compute",
+        "GET",
+        f"projects/{{project}}/aggregated/{plural}",
+        citation=citation,
+        judges="gcloud" if plural == "acceleratorTypes" else "",
+    )(aggregated)
 
 
 for _number in range(len(_ZONAL)):

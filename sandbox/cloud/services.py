@@ -134,7 +134,7 @@ def _enable(call: Call, names: list[str]) -> dict[str, Any]:
     "POST",
     _BASE + "/{service}:enable",
     citation="facts real-provider.md (projects.Service)",
-    judges="provider",
+    judges="gcloud provider",
 )
 def enable(call: Call) -> dict[str, Any]:
     """Switch a service on."""
@@ -191,7 +191,7 @@ def disable(call: Call) -> dict[str, Any]:
     "GET",
     "operations/{operation}",
     citation="facts real-provider.md (pending operations)",
-    judges="gcloud",
+    judges="gcloud provider",
 )
 def operation(call: Call) -> dict[str, Any]:
     """Read an operation; its name alone says which project it belongs to."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx
+import uvicorn
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from sandbox.cloud.app import create_app
@@ -112,6 +115,15 @@ class Client:
 
         return self.portal.call(send)
 
+    def send_raw(self, method: str, path: str, content: bytes, content_type: str) -> httpx.Response:
+        """Send bytes with a content type."""
+
+        async def send() -> httpx.Response:
+            headers = {"content-type": content_type}
+            return await self.http.request(method, path, content=content, headers=headers)
+
+        return self.portal.call(send)
+
     def ok(self, method: str, path: str, body: object = None) -> Any:
         """Return the JSON body of a request that must succeed."""
         status, answer = self.request(method, path, body)
@@ -180,6 +192,22 @@ class Client:
         """Wait until no operation is open."""
         self.portal.call(self.cloud.operations.drain)
 
+    def hang(self, action: str) -> None:
+        """Let operations of an action stay RUNNING until `let_go`."""
+        rule = {"operation": f"^{action}$", "hang": True}
+        self.admin("PUT", f"faults/hang-{action}", rule)
+
+    def let_go(self) -> None:
+        """End all fault plans and wait until no operation is open."""
+        self.admin("DELETE", "faults")
+        self.settle()
+
+    def settle_all_but(self, *names: str) -> None:
+        """Wait until no other operation than these is open."""
+        for operation in self.store.operations(open_only=True):
+            if operation.name not in names:
+                self.portal.call(self.cloud.operations.wait, operation.name, 30)
+
     def hold_runtime(self) -> None:
         """Let control planes wait until `release_runtime`."""
         self.runtime.gate = asyncio.Event()
@@ -195,6 +223,32 @@ class Client:
         """Return what the operation log says of an operation."""
         log: Sequence[Mapping[str, Any]] = self.admin("GET", "operations")["operations"]
         return dict(next(entry for entry in log if entry["name"] == name))
+
+
+class Served:
+    """The application on a free port of loopback, for clients that are programs of their own."""
+
+    def __init__(self, database: Path) -> None:
+        self._store = Store(database)
+        self.runtime = StubRuntime()
+        app = create_app(self._store, self.runtime, pace=0)
+        # websockets are of no use here, and uvicorn's support for them warns.
+        config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", ws="none")
+        self._server = uvicorn.Server(config)
+        self._thread: threading.Thread
+        self.url = ""
+
+    def __enter__(self) -> Served:
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._server.run, args=([listener],))
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+        self._store.close()
 
 
 def compute(path: str, project: str = PROJECT) -> str:

@@ -105,7 +105,7 @@ def test_a_second_create_answers_409(client: Client) -> None:
 def test_a_version_that_is_not_offered_is_refused(
     client: Client, version: str, channel: str | None, message: str
 ) -> None:
-    chosen = {"releaseChannel": {"channel": channel}} if channel else {}
+    chosen: dict[str, Any] = {"releaseChannel": {"channel": channel}} if channel else {}
     assert refused(client, initialClusterVersion=version, **chosen) == message
 
 

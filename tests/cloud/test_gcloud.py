@@ -1,0 +1,233 @@
+"""The page's commands and wrong uses of them, by the gcloud command line itself.
+
+gcloud is a client that nobody here wrote. It talks to a served application by environment alone
+[facts gcloud-requests.md]; the cluster runtime behind it is a stub.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from sandbox.cloud.registry import ENDPOINTS
+from tests.cloud.stand_in import AUTOPILOT, PROJECT, REGION, Served, compute
+
+GCLOUD = shutil.which("gcloud")
+pytestmark = [
+    pytest.mark.gcloud,
+    pytest.mark.skipif(GCLOUD is None, reason="gcloud is not installed"),
+]
+PREFIX = "page"
+
+
+class Gcloud:
+    """Runs gcloud against one served application."""
+
+    def __init__(self, served: Served, folder: Path, config: Path) -> None:
+        self.served = served
+        self.kubeconfig = folder / "kubeconfig"
+        base = served.url
+        self._environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "KUBECONFIG": str(self.kubeconfig),
+            "CLOUDSDK_CORE_PROJECT": PROJECT,
+            "CLOUDSDK_CONFIG": str(config),
+            "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
+            "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
+            "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "1",
+            "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{base}/compute/v1/",
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_CONTAINER": f"{base}/",
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{base}/",
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{base}/",
+        }
+
+    def run(self, command: str) -> subprocess.CompletedProcess[str]:
+        assert GCLOUD is not None
+        return subprocess.run(
+            [GCLOUD, *command.split()],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def ok(self, command: str) -> str:
+        done = self.run(command)
+        assert done.returncode == 0, f"gcloud {command}\n{done.stderr}"
+        return done.stdout
+
+    def together(self, *commands: str) -> list[str]:
+        """Run commands side by side; each takes most of a second to start."""
+        with ThreadPoolExecutor(max_workers=4) as pool:
+            return list(pool.map(self.ok, commands))
+
+    def failed(self, command: str) -> str:
+        done = self.run(command)
+        assert done.returncode != 0, f"gcloud {command} should have failed\n{done.stdout}"
+        return done.stderr
+
+    def http(self, method: str, path: str, body: object = None) -> object:
+        answer = httpx.request(method, f"{self.served.url}/sandbox/v1/{path}", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def endpoints(self) -> set[str]:
+        """Return the endpoints that were reached."""
+        answer = self.http("GET", "requests")
+        assert isinstance(answer, dict)
+        return {entry["endpoint"] for entry in answer["requests"] if entry["endpoint"]}
+
+
+@pytest.fixture(scope="module")
+def reached() -> Iterator[dict[str, set[str]]]:
+    """Collect test -> endpoints; once all tests ran, the registry must name the same endpoints."""
+    by_test: dict[str, set[str]] = {}
+    yield by_test
+    if by_test.keys() == {name for name in globals() if name.startswith("test_")}:
+        everything = set().union(*by_test.values())
+        assert {known.id for known in ENDPOINTS if "gcloud" in known.judges} == everything
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return gcloud's own folder; it is slow to fill, and holds nothing of a test."""
+    return tmp_path_factory.mktemp("gcloud")
+
+
+@pytest.fixture
+def gcloud(
+    served: Served,
+    tmp_path: Path,
+    config: Path,
+    request: pytest.FixtureRequest,
+    reached: dict[str, set[str]],
+) -> Iterator[Gcloud]:
+    tool = Gcloud(served, tmp_path, config)
+    yield tool
+    reached[request.node.name] = tool.endpoints()
+
+
+def test_the_page_from_nothing_to_a_cluster_and_back(gcloud: Gcloud) -> None:
+    stderr = gcloud.failed("compute networks list")
+    assert "Compute Engine API has not been used in project" in stderr
+    # Operations that are not done in the first answer are what Google gives.
+    gcloud.http("PUT", "settings", {"pendingFirst": True})
+    gcloud.ok("services enable compute.googleapis.com container.googleapis.com")
+    gcloud.ok(f"compute networks create {PREFIX}-net-1 --subnet-mode=custom --mtu=8244")
+    gcloud.together(
+        f"compute networks subnets create {PREFIX}-sub-1 --network={PREFIX}-net-1 "
+        f"--region={REGION} --range=192.168.1.0/24",
+        f"compute firewall-rules create {PREFIX}-internal-1 --network={PREFIX}-net-1 "
+        "--action=ALLOW --rules=tcp:0-65535,udp:0-65535,icmp --source-ranges=192.168.0.0/16",
+        f"beta container clusters create-auto page --project={PROJECT} --location={REGION} "
+        "--cluster-version=1.35 --enable-multi-networking --workload-policies=allow-net-admin",
+    )
+    networks, rules, subnetworks, clusters, versions = gcloud.together(
+        "compute networks list --format=json",
+        "compute firewall-rules list --format=json",
+        "compute networks subnets list --format=json",
+        "container clusters list --format=json",
+        f"container get-server-config --region={REGION} --format=value(validMasterVersions)",
+    )
+    assert "1.35.8-gke.1036000" in versions
+    network = {entry["name"]: entry for entry in json.loads(networks)}[f"{PREFIX}-net-1"]
+    assert (network["mtu"], network["autoCreateSubnetworks"]) == (8244, False)
+    assert network["x_gcloud_subnet_mode"] == "CUSTOM"
+    rule = {entry["name"]: entry for entry in json.loads(rules)}[f"{PREFIX}-internal-1"]
+    assert rule["allowed"] == [
+        {"IPProtocol": "tcp", "ports": ["0-65535"]},
+        {"IPProtocol": "udp", "ports": ["0-65535"]},
+        {"IPProtocol": "icmp"},
+    ]
+    subnetwork = {entry["name"]: entry for entry in json.loads(subnetworks)}[f"{PREFIX}-sub-1"]
+    assert subnetwork["ipCidrRange"] == "192.168.1.0/24"
+    (cluster,) = json.loads(clusters)
+    assert (cluster["name"], cluster["status"]) == ("page", "RUNNING")
+    assert cluster["networkConfig"]["enableMultiNetworking"] is True
+    assert cluster["autopilot"]["workloadPolicyConfig"] == {"allowNetAdmin": True}
+    assert cluster["currentMasterVersion"] == "1.35.8-gke.1036000"
+    assert f"https://{cluster['endpoint']}" in gcloud.kubeconfig.read_text(encoding="utf-8")
+
+    stderr = gcloud.failed(f"compute networks delete {PREFIX}-net-1")
+    assert "is already being used by" in stderr
+    gcloud.together(
+        f"container clusters delete page --location={REGION}",
+        f"compute firewall-rules delete {PREFIX}-internal-1",
+        f"compute networks subnets delete {PREFIX}-sub-1 --region={REGION}",
+    )
+    gcloud.ok(f"compute networks delete {PREFIX}-net-1")
+    assert gcloud.http("GET", "resources") == {"resources": []}
+
+
+def test_wrong_uses_are_refused_in_googles_words(gcloud: Gcloud) -> None:
+    services = {"enabledServices": ["container.googleapis.com"]}
+    gcloud.http("PUT", f"projects/{PROJECT}", {**services, "quotas": {"NETWORKS": 2}})
+    network = {"name": "n", "autoCreateSubnetworks": False}
+    url = f"{gcloud.served.url}{compute('global/networks')}"
+    assert httpx.post(url, json=network).status_code == 200
+    gcloud.ok(
+        f"compute networks subnets create s --network=n --region={REGION} --range=10.0.0.0/24"
+    )
+    subnet = "compute networks subnets create t --network=n"
+    create = "container clusters create-auto c"
+    refusals = {
+        "compute networks create n --subnet-mode=custom": "already exists",
+        "compute networks create m --subnet-mode=custom": "Quota 'NETWORKS' exceeded.",
+        f"{subnet} --region=mars --range=10.1.0.0/24": "Unknown region",
+        f"{subnet} --region=us-east4 --range=10.0.0.0/16": "conflicts with existing subnetwork 's'",
+        f"{create} --location=us-central1-a": "Autopilot clusters must be regional clusters.",
+        f"{create} --location={REGION} --network=nope": 'has no network named "nope"',
+    }
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        answers = list(pool.map(gcloud.failed, refusals))
+    for (command, words), stderr in zip(refusals.items(), answers, strict=True):
+        assert words in stderr, f"gcloud {command}\n{stderr}"
+
+
+def test_the_other_commands_that_a_person_types(gcloud: Gcloud) -> None:
+    gcloud.ok("services enable container.googleapis.com")
+    base = f"{gcloud.served.url}/v1/projects/{PROJECT}"
+    for name in ("a", "b"):
+        body = {"name": name, "autoCreateSubnetworks": False}
+        httpx.post(f"{gcloud.served.url}{compute('global/networks')}", json=body)
+    httpx.post(f"{base}/locations/{REGION}/clusters", json={"cluster": {**AUTOPILOT, "name": "c"}})
+    gcloud.http("PUT", "settings", {"pendingFirst": True})
+    answers = gcloud.together(
+        f"compute resource-policies create group-placement p --collocation=collocated "
+        f"--region={REGION}",
+        "compute networks list --filter=name~^a$ --format=value(name)",
+        f"container clusters update c --location={REGION} --update-labels=team=x",
+        "compute regions list --format=value(name)",
+        f"compute zones list --filter=region:{REGION} --format=value(name)",
+        "compute instances list",
+        "compute operations list --filter=operationType=insert --format=value(operationType)",
+        "container operations list --format=value(operationType)",
+        "services list --enabled --format=value(config.name)",
+        f"projects describe {PROJECT} --format=value(projectId)",
+        "compute accelerator-types list --format=value(name)",
+    )
+    assert answers[1] == "a\n"
+    assert REGION in answers[3].split()
+    assert answers[4].split() == [f"{REGION}-{letter}" for letter in "abcf"]
+    assert "insert" in answers[6].split()
+    assert "CREATE_CLUSTER" in answers[7]
+    assert "container.googleapis.com" in answers[8].split()
+    assert answers[9] == f"{PROJECT}\n"
+    assert "nvidia-h100-mega-80gb" in answers[10].split()
+    gcloud.together(
+        "compute networks delete a b",
+        f"compute resource-policies delete p --region={REGION}",
+        f"container clusters delete c --location={REGION}",
+    )
+    assert gcloud.http("GET", "resources") == {"resources": []}
