@@ -20,6 +20,7 @@ class RoundTripMap(CommentedMap):
     """
 
     origin: RoundTripMap | None = None
+    is_flow: bool = False
 
     def __copy__(self) -> RoundTripMap:
         duplicate = RoundTripMap()
@@ -31,13 +32,20 @@ class RoundTripMap(CommentedMap):
 
 
 class RoundTripSeq(CommentedSeq):
-    """A list whose copy may be changed without touching the original, as `RoundTripMap`'s."""
+    """A list whose copy may be changed without touching the original, as `RoundTripMap`'s.
+
+    Attributes:
+        column: Where its dashes stand.
+    """
 
     origin: RoundTripSeq | None = None
+    is_flow: bool = False
+    column: int = 0
 
     def __copy__(self) -> RoundTripSeq:
         duplicate = RoundTripSeq()
         list.extend(duplicate, self)
+        duplicate.column = self.column
         _copy_comments(self, duplicate)
         duplicate.origin = self.origin or self
         return duplicate

@@ -3,7 +3,7 @@
 Owns the reading of one document: values as Kubernetes reads them (`yaml_scalars`), quotes, flow
 style, anchors, merge keys, indentation. The events come from libyaml through PyYAML: it is the
 grammar that `kubectl` uses, and ten times as fast as a scanner in Python. The tree is made of
-ruamel.yaml's round-trip types, which `yaml_writing` hands back to ruamel.yaml.
+ruamel.yaml's round-trip types.
 
 Every comment is kept in front of the key or item that follows it, or at the end of its line. (By
 itself ruamel.yaml keeps it behind the leaf before it, so that what is appended to a block lands
@@ -28,7 +28,6 @@ from ruamel.yaml.scalarstring import (
     ScalarString,
     SingleQuotedScalarString,
 )
-from ruamel.yaml.tokens import CommentToken
 
 from gpudirect.yaml_nodes import (
     Layout,
@@ -165,8 +164,7 @@ class _TreeReader:
             self._anchors[event.anchor] = node
             node.yaml_set_anchor(event.anchor, always_dump=True)
         if event.flow_style:
-            node.fa.set_flow_style()
-            in_flow = True
+            node.is_flow = in_flow = True
         if is_mapping:
             self._fill_mapping(node, column, in_flow=in_flow)
         else:
@@ -176,7 +174,10 @@ class _TreeReader:
     def _fill_mapping(self, node: RoundTripMap, column: int | None, *, in_flow: bool) -> None:
         merged: MergeValue | None = None
         if column is not None and not in_flow:
-            self._mapping_steps[self._peek().start_mark.column - column] += 1
+            step = self._peek().start_mark.column - column
+            # Below a key in the long form (`? key`) nothing is deeper.
+            if step > 0:
+                self._mapping_steps[step] += 1
         while True:
             event = self._take()
             if isinstance(event, yaml.MappingEndEvent):
@@ -185,15 +186,12 @@ class _TreeReader:
             if key in node:
                 raise _error(f"key {key!r} stands there twice", event)
             value_event = self._take()
-            heading = None
             if not in_flow:
-                heading = self._attach_to_key(node, key, event, value_event)
+                self._attach_to_key(node, key, event, value_event)
             value = self._value(value_event, column=event.start_mark.column, in_flow=in_flow)
-            if key == "<<" and event.style is None:
+            if key == "<<" and not event.style:
                 merged = _merge_value(value, len(node), event)
                 continue
-            if heading is not None:
-                value.ca.comment = [heading, None]
             node[key] = value
             if not in_flow:
                 self._attach_to_end(node, key, value_event, _BESIDE_VALUE)
@@ -203,11 +201,14 @@ class _TreeReader:
     def _fill_sequence(
         self, node: RoundTripSeq, start: Any, column: int | None, *, in_flow: bool
     ) -> None:
-        if not in_flow:
+        # With an anchor the list begins there and not at its first dash.
+        if not in_flow and start.anchor is None:
             begin, first = start.start_mark, self._peek().start_mark
-            if column is not None:
+            node.column = begin.column
+            if column is not None and begin.column >= column:
                 self._dash_steps[begin.column - column] += 1
-            if first.line == begin.line:
+            # An empty item ends right behind its dash.
+            if first.line == begin.line and first.column > begin.column + 1:
                 self._item_steps[first.column - begin.column] += 1
         while True:
             event = self._take()
@@ -225,24 +226,16 @@ class _TreeReader:
             raise _error("a key is a collection, which JSON cannot hold", event)
         return self._value(event, column=None)
 
-    def _attach_to_key(
-        self, node: RoundTripMap, key: Any, event: Any, value_event: Any
-    ) -> CommentToken | None:
-        """Attach what stands in front of a key, and beside a key whose value is a block below.
-
-        Returns:
-            The comment beside the key: ruamel.yaml wants it with the value as well.
-        """
-        line = event.start_mark.line
-        before = self._notes.take_before(line)
+    def _attach_to_key(self, node: RoundTripMap, key: Any, event: Any, value_event: Any) -> None:
+        """Attach what stands in front of a key, and beside a key whose value is a block below."""
+        mark = event.start_mark
+        before = self._notes.take_before(mark.line)
         if before:
             _slots(node, key)[_IN_FRONT] = before
         if isinstance(value_event, yaml.CollectionStartEvent) and not value_event.flow_style:
-            beside = self._notes.take_beside(line, event.end_mark.column)
+            beside = self._notes.take_beside(mark.line, event.end_mark.column)
             if beside is not None:
                 _slots(node, key)[_BESIDE_VALUE] = beside
-                return beside
-        return None
 
     def _attach_to_end(self, node: Any, key: Any, event: Any, slot: int) -> None:
         """Attach the comment at the end of the line on which a value ends."""
@@ -344,4 +337,4 @@ def _anchored(value: Any, anchor: str) -> Any:
 
 
 def _most_common(counter: Counter[int], default: int) -> int:
-    return next((value for value, _count in counter.most_common(1) if value >= 0), default)
+    return next((value for value, _count in counter.most_common(1)), default)

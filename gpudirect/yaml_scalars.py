@@ -40,12 +40,12 @@ _SAFE_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+")
 _SAFE_FLOAT = re.compile(r"[-+]?(0|[1-9][0-9]*)\.[0-9]+([eE][-+][0-9]+)?")
 _SAFE_BOOLEANS = frozenset("true True TRUE false False FALSE".split())  # noqa: SIM905
 
-# What YAML 1.1 (PyYAML's resolver) or the YAML 1.2 core schema take for a number or a date.
+# What a reader of YAML 1.1 or 1.2 takes for a number or a date; a little more than PyYAML's and
+# ruamel.yaml's resolvers together, which costs no more than a pair of quotes.
 _NUMBER_ELSEWHERE = re.compile(
-    r"[-+]?0b[01_]+|[-+]?0[0-7_]+|[-+]?0x[0-9a-fA-F_]+|[-+]?[1-9][0-9_]*(:[0-5]?[0-9])+"
-    r"|[-+]?[0-9][0-9_]*|[-+]?[0-9][0-9_]*\.[0-9_]*([eE][-+][0-9]+)?"
-    r"|\.[0-9][0-9_]*([eE][-+][0-9]+)?|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+\.[0-9_]*"
-    r"|0o[0-7]+|[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
+    r"[-+]?0[bo][0-7_]+|[-+]?0x[0-9a-fA-F_]+|[-+][0-9_]+"
+    r"|[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9_]+)?|[-+]?\.[0-9_]+([eE][-+]?[0-9_]+)?"
+    r"|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?"
     r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt \t].*)?"
 )
 _OTHER_WORDS = frozenset(("=", "<<"))

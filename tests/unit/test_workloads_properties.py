@@ -102,7 +102,7 @@ def pod_templates(draw: st.DrawFn) -> Document:
         spec["initContainers"] = [
             container(name, with_gpus=flag) for name, flag in zip(extra, with_gpus, strict=True)
         ] or None
-    if own_volumes or draw(st.booleans()):
+    if draw(st.booleans()) or own_volumes:
         spec["volumes"] = own_volumes or None
     policy = draw(maybe(st.sampled_from(["Always", "Never", "OnFailure"])))
     if policy:
