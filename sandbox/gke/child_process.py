@@ -22,6 +22,7 @@ import psutil
 
 _PR_SET_PDEATHSIG = 1
 _LOG_TAIL_BYTES = 4000
+_LOG_BYTES = 16_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +69,8 @@ class ChildProcess:
             FileNotFoundError: the binary is not there.
         """
         program.log.parent.mkdir(parents=True, exist_ok=True)
+        if program.log.exists() and program.log.stat().st_size > _LOG_BYTES:
+            program.log.replace(program.log.with_suffix(".log.previous"))
         with program.log.open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 *program.arguments,

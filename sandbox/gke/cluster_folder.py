@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import socket
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from sandbox.gke.certificates import CLIENTS, CertificateFiles, ClientIdentity, 
 from sandbox.gke.child_process import ProcessRecord
 
 _FORMAT = 1
+_LISTENING_PORTS = range(20000, 32000)
+_PORTS_OF_A_CLUSTER = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,31 +151,62 @@ class ClusterFolder:
         )
 
 
-def choose_ports() -> Ports:
-    """Find free loopback ports; the kernel hands the same one out again only after a while."""
-    sockets = [socket.socket() for _ in range(2)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        kubernetes, kubelet = (each.getsockname()[1] for each in sockets)
-    finally:
-        for each in sockets:
-            each.close()
-    return Ports(kubernetes=kubernetes, kubelet=kubelet)
+def choose_ports(reserved: Collection[int] = ()) -> Ports:
+    """Find free loopback ports that nobody will have taken when the cluster starts again.
+
+    Args:
+        reserved: Ports of clusters that do not run now.
+
+    Raises:
+        RuntimeError: there are none.
+    """
+    found: list[int] = []
+    # Where connections get their own ports from, a recorded one may be in use at the next start.
+    candidates = [port for port in _LISTENING_PORTS if port not in reserved]
+    random.shuffle(candidates)
+    for port in candidates:
+        if not _taken(port):
+            found.append(port)
+            if len(found) == _PORTS_OF_A_CLUSTER:
+                return Ports(kubernetes=found[0], kubelet=found[1])
+    raise RuntimeError(
+        f"no {_PORTS_OF_A_CLUSTER} free ports on 127.0.0.1 from {_LISTENING_PORTS[0]} to "
+        f"{_LISTENING_PORTS[-1]}; end something that listens there"
+    )
+
+
+def ports_of_clusters(clusters: Path) -> set[int]:
+    """Read the ports of all clusters below a folder, running or not."""
+    ports: set[int] = set()
+    for folder in clusters.iterdir() if clusters.is_dir() else ():
+        try:
+            record = ClusterFolder(folder).read_record()
+        except RuntimeError:
+            # The start of that cluster will say what is wrong with it.
+            continue
+        if record is not None:
+            ports |= {record.ports.kubernetes, record.ports.kubelet}
+    return ports
 
 
 def taken_ports(ports: Ports) -> list[str]:
     """Say which of a cluster's ports somebody else listens on, and who, where that is visible."""
     problems = []
     for name, port in asdict(ports).items():
-        with socket.socket() as probe:
-            # As servers do: connections of an earlier run in TIME_WAIT are no obstacle.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                problems.append(f"port {port} ({name}) is taken by {_holder(port)}")
+        if _taken(port):
+            problems.append(f"port {port} ({name}) is taken by {_holder(port)}")
     return problems
+
+
+def _taken(port: int) -> bool:
+    with socket.socket() as probe:
+        # As servers do: connections of an earlier run in TIME_WAIT are no obstacle.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
 
 
 def _holder(port: int) -> str:

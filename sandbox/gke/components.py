@@ -41,8 +41,6 @@ _CONTROLLERS = (
     "resourcequota-controller",
     "root-ca-certificate-publisher-controller",
     "serviceaccount-controller",
-    # What policies refer to.
-    "validatingadmissionpolicy-status-controller",
 )
 
 
@@ -91,7 +89,10 @@ def kube_apiserver(
             f"--service-cluster-ip-range={service_cidr}",
             # Autopilot's own rules decide about privileged Pods, as at Google.
             "--allow-privileged=true",
-            "--kubelet-preferred-address-types=InternalIP",
+            # Nodes have addresses of the project's VPC; InternalDNS is where their kubelet answers.
+            "--kubelet-preferred-address-types=InternalDNS,InternalIP",
+            # GPU Pods tolerate the taint that GPU nodes carry, as on GKE.
+            "--enable-admission-plugins=ExtendedResourceToleration",
             # A loopback address may not stand in the endpoints of the `kubernetes` Service.
             "--endpoint-reconciler-type=none",
             "--enable-priority-and-fairness=false",

@@ -26,6 +26,7 @@ from sandbox.gke.cluster_folder import (
     Ports,
     choose_ports,
     make_private_folder,
+    ports_of_clusters,
     taken_ports,
     write_users,
 )
@@ -191,7 +192,10 @@ class ControlPlane:
             )
         make_private_folder(self.folder.root)
         record = await end_recorded_processes(self.folder)
-        self._ports = record.ports if record else choose_ports()
+        if record is None:
+            self._ports = choose_ports(ports_of_clusters(self.folder.root.parent))
+        else:
+            self._ports = record.ports
         taken = taken_ports(self._ports)
         if taken:
             raise RuntimeError(

@@ -13,6 +13,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+import httpx
+
 from sandbox.contracts import ClusterContext
 from sandbox.gke.api import ApiError, ChangeType, KubeObject, KubernetesApi
 from sandbox.gke.network_rules import (
@@ -107,10 +109,10 @@ class NetworkController:
             for name in due:
                 try:
                     await self._sync(name)
-                except ApiError as error:
+                except (ApiError, httpx.TransportError) as error:
                     # NotFound or Conflict: the object changed meanwhile, and its event is coming.
-                    if error.reason not in ("NotFound", "Conflict"):
-                        raise
+                    # Anything else: the API server is away, or comes up. The resync tries again.
+                    _log.info("parameter set %r: %s", name, error)
 
     async def _sync(self, name: str) -> None:
         if name == DEFAULT and not (DEFAULT in self._param_sets and DEFAULT in self._networks):

@@ -44,6 +44,7 @@ SimulationFactory = Callable[[ClusterContext], PodSimulation]
 
 _DEFAULT_SERVICE_CIDR = "34.118.224.0/20"
 _CONTROLLER_PAUSE_SECONDS = 1.0
+_CONTROLLER_HEALTHY_SECONDS = 10.0
 _log = logging.getLogger(__name__)
 
 
@@ -137,7 +138,7 @@ class LocalClusterRuntime:
                 else:
                     await running.plane.stop()
             elif folder.root.exists():
-                await end_recorded_processes(folder)
+                await _end_left_behind(folder, delete=delete)
             if delete:
                 await asyncio.to_thread(kubeconfig.remove_cluster, self.kubeconfig, key)
                 await asyncio.to_thread(shutil.rmtree, folder.root, ignore_errors=True)
@@ -222,20 +223,34 @@ class LocalClusterRuntime:
         await cluster.plane.stop(grace_seconds=0)
 
     def _run(self, cluster: _Cluster, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        """Run a controller until the cluster stops; one that fails starts again after a pause."""
+        """Run a controller until the cluster stops; one that fails starts again after a pause.
+
+        Its failure is a problem of the cluster until it has worked for a while.
+        """
 
         async def keep() -> None:
+            loop = asyncio.get_running_loop()
             while True:
+                healthy = loop.call_later(
+                    _CONTROLLER_HEALTHY_SECONDS, cluster.failures.pop, name, None
+                )
                 try:
                     await run()
                 except Exception as error:  # noqa: BLE001 - one that fails must not end the others
                     _log.exception("%s: %s failed", cluster.context.key.context, name)
-                    cluster.failures[name] = f"{name} failed: {error}"
-                else:
-                    cluster.failures.pop(name, None)
+                    cluster.failures[name] = f"{name} failed: {_reason(error)}"
+                finally:
+                    healthy.cancel()
                 await asyncio.sleep(_CONTROLLER_PAUSE_SECONDS)
 
         cluster.tasks.append(asyncio.create_task(keep(), name=name))
+
+
+def _reason(error: BaseException) -> str:
+    """What is inside a group of errors, as one line."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(_reason(inner) for inner in error.exceptions)
+    return f"{type(error).__name__}: {error}"
 
 
 async def _grant_user(api: KubernetesApi) -> None:
@@ -254,6 +269,16 @@ async def _grant_user(api: KubernetesApi) -> None:
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}],
         },
     )
+
+
+async def _end_left_behind(folder: ClusterFolder, *, delete: bool) -> None:
+    """End what an earlier server left of a cluster; a broken record does not stop a deletion."""
+    try:
+        await end_recorded_processes(folder)
+    except RuntimeError as error:
+        if not delete:
+            raise
+        _log.warning("deleted all the same: %s", error)
 
 
 async def _all(*parts: Coroutine[Any, Any, None]) -> None:

@@ -283,6 +283,26 @@ def test_all_violations_of_a_pod_are_told_in_one_answer(cluster: RunningCluster)
     }
 
 
+def test_a_large_pod_is_judged_within_the_budget_of_the_api_server(
+    cluster: RunningCluster,
+) -> None:
+    def edit(spec: Manifest) -> None:
+        spec["volumes"] = [host_path(f"v{n}", f"/var/log/v{n}") for n in range(40)]
+        mounts = [mount(f"v{n}", f"/data/{n}", readOnly=True) for n in range(40)]
+        spec["containers"] = [
+            {"name": f"c{n}", "image": "birds", "volumeMounts": mounts} for n in range(20)
+        ]
+
+    assert refusal(cluster, pod(edit)) == ""
+    privileged = {"securityContext": {"privileged": True}}
+
+    def worse(spec: Manifest) -> None:
+        edit(spec)
+        spec["containers"][19].update(privileged)
+
+    assert list(violations(refusal(cluster, pod(worse)))) == ["autogke-disallow-privilege"]
+
+
 def _template(kind: str, spec: Manifest) -> Manifest:
     template = {"metadata": {"labels": {"app": "birds"}}, "spec": spec}
     selector = {"matchLabels": {"app": "birds"}}

@@ -116,6 +116,19 @@ def test_the_last_words_are_the_error_lines_of_the_log(tmp_path: Path) -> None:
     assert asyncio.run(run()) == "E0101 broken"
 
 
+def test_a_log_that_has_grown_is_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sandbox.gke.child_process._LOG_BYTES", 3)
+
+    async def run(text: str) -> None:
+        await (await ChildProcess.start(program(tmp_path, f"print({text!r})"))).wait()
+
+    asyncio.run(run("older"))
+    asyncio.run(run("newer"))
+    logs = tmp_path / "logs"
+    assert (logs / "script.log").read_text() == "newer\n"
+    assert (logs / "script.log.previous").read_text() == "older\n"
+
+
 def test_the_environment_of_the_caller_does_not_reach_a_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

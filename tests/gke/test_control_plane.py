@@ -20,7 +20,13 @@ import pytest
 from sandbox.contracts import ClusterKey
 from sandbox.gke.api import ApiError, ChangeType, KubeObject, KubernetesApi
 from sandbox.gke.certificates import ADMIN
-from sandbox.gke.cluster_folder import ClusterFolder
+from sandbox.gke.cluster_folder import (
+    ClusterFolder,
+    ClusterRecord,
+    Ports,
+    choose_ports,
+    ports_of_clusters,
+)
 from sandbox.gke.control_plane import USER
 from sandbox.gke.resource_types import CONFIG_MAPS
 from sandbox.gke.runtime import LocalClusterRuntime
@@ -130,6 +136,7 @@ def test_a_cluster_that_runs_is_found_not_started_twice(cluster: RunningCluster)
 def test_endpoint_ca_and_objects_survive_a_restart_of_the_server(
     runtime: LocalClusterRuntime, loop: EventLoopThread, tmp_path: Path, binaries: Path
 ) -> None:
+    """A port that somebody took meanwhile is named; once it is free again all goes on."""
     first = loop.run(runtime.start(KEY, cluster_resource()))
     loop.run(add_config_map(tmp_path, "kept"))
     loop.run(runtime.aclose())
@@ -137,24 +144,18 @@ def test_endpoint_ca_and_objects_survive_a_restart_of_the_server(
     later = LocalClusterRuntime(
         tmp_path, token=TOKEN, cloud=project_with_cluster_network(), binaries=binaries
     )
+    port = int(first.endpoint.rpartition(":")[2])
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        text = failure(loop, later)
+    assert f"port {port} (kubernetes) is taken by process {os.getpid()}" in text
     try:
         assert loop.run(later.start(KEY, cluster_resource())) == first
         assert loop.run(has_config_map(tmp_path, "kept"))
     finally:
         loop.run(later.aclose())
-
-
-def test_deleting_leaves_no_process_no_data_and_no_context(
-    runtime: LocalClusterRuntime, loop: EventLoopThread, tmp_path: Path
-) -> None:
-    loop.run(runtime.start(KEY, cluster_resource()))
-    assert KEY.context in runtime.kubeconfig.read_text()
-    loop.run(runtime.stop(KEY, delete=True))
-    assert processes_below(tmp_path) == []
-    assert runtime.processes() == []
-    assert not folder_of(tmp_path).root.exists()
-    assert KEY.context not in runtime.kubeconfig.read_text()
-    loop.run(runtime.stop(KEY, delete=True))
 
 
 def test_programs_that_are_killed_are_started_again(
@@ -229,27 +230,50 @@ def _processes(pids: Sequence[int]) -> list[psutil.Process]:
     return found
 
 
-def test_a_program_that_keeps_ending_is_reported(
-    binaries: Path, loop: EventLoopThread, tmp_path: Path
+class _FailsTwice:
+    """A simulation that fails when it starts, two times."""
+
+    runs = 0
+
+    async def run(self) -> None:
+        self.runs += 1
+        if self.runs <= 2:
+            raise ValueError(f"run {self.runs}")
+        await asyncio.Event().wait()
+
+
+def test_what_keeps_failing_is_told_until_it_works(
+    binaries: Path, loop: EventLoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Here: kwok, which never works, and a simulation that works the third time."""
+    monkeypatch.setattr("sandbox.gke.runtime._CONTROLLER_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("sandbox.gke.runtime._CONTROLLER_HEALTHY_SECONDS", 0.3)
+    simulation = _FailsTwice()
     runtime = LocalClusterRuntime(
         tmp_path,
         token=TOKEN,
         cloud=project_with_cluster_network(),
         binaries=binaries,
         kwok_arguments=lambda _context, _ports: ["--no-such-flag"],
+        simulation=lambda _context: simulation,
     )
 
-    async def until_reported() -> str:
-        while not runtime.problems(KEY):
-            await asyncio.sleep(0.02)
-        return runtime.problems(KEY)[0]
+    async def problems_over_time() -> list[str]:
+        await runtime.start(KEY, cluster_resource(multi_networking=False))
+        seen: list[str] = []
+        while True:
+            now = list(runtime.problems(KEY))
+            seen += [each for each in now if each not in seen]
+            if simulation.runs == 3 and len(now) == 1 and now[0].startswith("kwok"):
+                return seen
+            await asyncio.sleep(0.005)
 
-    loop.run(runtime.start(KEY, cluster_resource()))
     try:
-        problem = loop.run(until_reported())
-        assert problem.startswith("kwok ended with code 1")
-        assert "unknown flag: --no-such-flag" in problem
+        told = loop.run(problems_over_time())
+        assert "Pod simulation failed: ValueError: run 2" in told
+        (kwok,) = runtime.problems(KEY)
+        assert kwok.startswith("kwok ended with code 1")
+        assert "unknown flag: --no-such-flag" in kwok
         assert [each.name for each in runtime.processes()] == PROGRAMS
     finally:
         loop.run(runtime.stop(KEY, delete=True))
@@ -342,21 +366,6 @@ def failure(loop: EventLoopThread, runtime: LocalClusterRuntime) -> str:
     return str(error.value)
 
 
-def test_a_port_that_somebody_took_meanwhile_is_named(
-    runtime: LocalClusterRuntime, loop: EventLoopThread, tmp_path: Path
-) -> None:
-    endpoint = loop.run(runtime.start(KEY, cluster_resource()))
-    loop.run(runtime.aclose())
-    port = int(endpoint.endpoint.rpartition(":")[2])
-    with socket.socket() as taken:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind(("127.0.0.1", port))
-        taken.listen()
-        text = failure(loop, runtime)
-    assert f"port {port} (kubernetes) is taken by process {os.getpid()}" in text
-    assert loop.run(runtime.start(KEY, cluster_resource())) == endpoint
-
-
 def test_missing_binaries_are_named(loop: EventLoopThread, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "etcd").touch()
@@ -398,6 +407,36 @@ def test_a_record_that_cannot_be_read_is_told_with_the_remedy(
     assert record.read_text() == content
 
 
+def test_a_cluster_with_a_broken_record_can_be_deleted(
+    binaries: Path, loop: EventLoopThread, tmp_path: Path
+) -> None:
+    folder = folder_of(tmp_path).root
+    folder.mkdir(parents=True)
+    (folder / "record.json").write_text("{")
+    runtime = LocalClusterRuntime(
+        tmp_path, token=TOKEN, cloud=project_with_cluster_network(), binaries=binaries
+    )
+    with pytest.raises(RuntimeError, match="it is no JSON"):
+        loop.run(runtime.stop(KEY, delete=False))
+    loop.run(runtime.stop(KEY, delete=True))
+    assert not folder.exists()
+
+
+def test_ports_of_clusters_that_do_not_run_are_not_given_away(tmp_path: Path) -> None:
+    """Their users know them; nothing listens there to tell."""
+    first, second = 20001, 20003
+    record = ClusterRecord(ports=Ports(kubernetes=first, kubelet=second))
+    folder = ClusterFolder(tmp_path / "stopped")
+    folder.root.mkdir()
+    folder.write_record(record)
+    assert ports_of_clusters(tmp_path) == {first, second}
+    everything_else = set(range(20000, 32000)) - {first, second}
+    chosen = choose_ports(everything_else)
+    assert {chosen.kubernetes, chosen.kubelet} == {first, second}
+    with pytest.raises(RuntimeError, match="no 2 free ports"):
+        choose_ports(everything_else | {first})
+
+
 def test_secrets_of_a_cluster_are_readable_by_their_owner_alone(cluster: RunningCluster) -> None:
     root = Path(cluster.context.home)
     assert root.stat().st_mode & 0o077 == 0
@@ -413,16 +452,31 @@ def test_nothing_listens_beyond_loopback(cluster: RunningCluster) -> None:
                 assert connection.laddr.ip == "127.0.0.1", each.name
 
 
-def test_two_clusters_live_side_by_side(cluster: RunningCluster, loop: EventLoopThread) -> None:
+def test_two_clusters_live_side_by_side_and_one_goes_without_a_trace(
+    cluster: RunningCluster, loop: EventLoopThread
+) -> None:
+    runtime = cluster.runtime
     other = ClusterKey(project="p", location="europe-west4", name="demo")
-    endpoint = loop.run(cluster.runtime.start(other, cluster_resource()))
+    folder = runtime.kubeconfig.parent / "clusters" / other.context
+    endpoint = loop.run(runtime.start(other, cluster_resource()))
     try:
         assert endpoint.endpoint not in cluster.user_kubeconfig.read_text()
-        contexts = cluster.runtime.kubeconfig.read_text()
-        assert cluster.key.context in contexts
-        assert other.context in contexts
-        owners = {each.cluster for each in cluster.runtime.processes()}
+        assert other.context in runtime.kubeconfig.read_text()
+        owners = {each.cluster for each in runtime.processes()}
         assert owners == {cluster.key.context, other.context}
+        assert sorted(processes_below(folder)) == sorted(PROGRAMS)
     finally:
-        loop.run(cluster.runtime.stop(other, delete=True))
+        loop.run(runtime.stop(other, delete=True))
+    assert processes_below(folder) == []
+    assert {each.cluster for each in runtime.processes()} == {cluster.key.context}
+    assert not folder.exists()
+    assert other.context not in runtime.kubeconfig.read_text()
+    assert cluster.key.context in runtime.kubeconfig.read_text()
     assert cluster.kubectl("get", "namespaces").returncode == 0
+
+
+def test_stopping_a_cluster_that_never_was_is_no_error(
+    runtime: LocalClusterRuntime, loop: EventLoopThread, tmp_path: Path
+) -> None:
+    loop.run(runtime.stop(KEY, delete=True))
+    assert list(tmp_path.iterdir()) == []
