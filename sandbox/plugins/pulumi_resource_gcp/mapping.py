@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .schema import NESTED, Field, Fields, Type
+from .schema import COLLECTIONS, NESTED, Field, Fields, Type
 
 Json = dict[str, Any]
 
@@ -89,6 +89,29 @@ def zero(spec: Field) -> Any:
     if spec.type is Type.MAP:
         return {}
     return []
+
+
+def conforming(fields: Fields, state: Mapping[str, Any]) -> Json:
+    """Empty what is not of its field's type in a saved state.
+
+    A state may have been written by another version of the provider.
+    """
+    return {name: _conforming(fields.get(name), value) for name, value in state.items()}
+
+
+def _conforming(spec: Field | None, value: Any) -> Any:
+    if spec is None or value is None:
+        return value
+    if spec.type is Type.BLOCK:
+        return conforming(spec.fields, value) if isinstance(value, Mapping) else None
+    if spec.type in NESTED:
+        items = value if isinstance(value, list) else []
+        return [conforming(spec.fields, item) for item in items if isinstance(item, Mapping)]
+    if spec.type in COLLECTIONS:
+        return value if isinstance(value, list) else None
+    if spec.type is Type.MAP:
+        return value if isinstance(value, Mapping) else None
+    return value
 
 
 def get(body: Mapping[str, Any], path: str) -> Any:

@@ -20,6 +20,7 @@ from .diffing import Difference, diff, stable_properties
 from .errors import PartialFailureError, ProviderError, one_error
 from .functions import FUNCTIONS
 from .inputs import inputs_from_state
+from .mapping import conforming
 from .protocol import plugin, provider, provider_grpc
 from .resources import KINDS
 from .resources.base import Call, ResourceKind
@@ -131,7 +132,8 @@ class Servicer(provider_grpc.ResourceProviderServicer):  # type: ignore[misc]
         """Compare the saved state with checked inputs."""
         kind = self._kind(request.urn, context)
         config = self._config(context)
-        state, news = decode(request.olds).values, decode(request.news).values
+        state = conforming(kind.fields, decode(request.olds).values)
+        news = decode(request.news).values
         self._plan_errors(context, kind, request.urn, news, state)
         difference = self._difference(kind, config, state, news)
         return _diff_response(kind, difference, news)
@@ -174,18 +176,19 @@ class Servicer(provider_grpc.ResourceProviderServicer):  # type: ignore[misc]
         """Change a resource in place."""
         kind = self._kind(request.urn, context)
         config = self._config(context)
-        state, news = decode(request.olds), decode(request.news)
+        state = conforming(kind.fields, decode(request.olds).values)
+        news = decode(request.news)
         secrets = self._secrets(kind, news)
         if request.preview:
-            outputs = kind.preview_update(config, state.values, news.values)
+            outputs = kind.preview_update(config, state, news.values)
             return provider.UpdateResponse(properties=encode(outputs, secrets))
-        changed = frozenset(self._difference(kind, config, state.values, news.values).properties)
+        changed = frozenset(self._difference(kind, config, state, news.values).properties)
         inputs = {**kind.provider_defaults(config, news.values), **news.values}
         call = self._call(context, request.timeout or kind.timeouts.update)
         with _failures(
-            context, secrets, prefix=f"updating {request.urn}: ", partial=(request.id, state.values)
+            context, secrets, prefix=f"updating {request.urn}: ", partial=(request.id, state)
         ):
-            outputs = kind.update(call, request.id, state.values, inputs, changed)
+            outputs = kind.update(call, request.id, state, inputs, changed)
         return provider.UpdateResponse(properties=encode(outputs, secrets))
 
     def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802

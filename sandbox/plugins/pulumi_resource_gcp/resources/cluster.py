@@ -349,10 +349,9 @@ def _quiet(change: Change, inputs: Properties) -> bool:
     """Say whether an Autopilot cluster hides a difference: the field is its own affair [R20]."""
     if inputs.get("enableAutopilot") is not True:
         return False
-    if change.path == "dnsConfig" and (inputs.get("dnsConfig") or {}).get(
-        "additiveVpcScopeDnsDomain"
-    ):
-        return False
+    given = inputs.get("dnsConfig")
+    if change.path == "dnsConfig" and isinstance(given, Mapping):
+        return not given.get("additiveVpcScopeDnsDomain")
     return _AUTOPILOT_DECIDES.match(change.path) is not None
 
 
