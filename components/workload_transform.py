@@ -46,7 +46,7 @@ class GpuDirectWorkloads:
         template_paths: Sequence[str] = (),
         debug: NcclDebug | None = None,
     ) -> None:
-        self._environment = pulumi.Output.from_input(environment)
+        self._environment = environment
         self._extra_kinds = [kind_from_path(text) for text in template_paths]
         self._debug = debug
 
@@ -80,7 +80,7 @@ class GpuDirectWorkloads:
         """
         if not args.type_.startswith(_KUBERNETES) or "kind" not in args.props:
             return None
-        environment = await self._environment.future(with_unknowns=True)
+        environment = await pulumi.Output.from_input(self._environment).future(with_unknowns=True)
         if not isinstance(environment, Environment):
             pulumi.log.info(f"{args.name}: rendered for the GPU network once its stack is known")
             return None

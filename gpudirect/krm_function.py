@@ -93,7 +93,9 @@ def _config(function_config: Any) -> Mapping[str, Any]:
     if not isinstance(function_config, dict):
         raise FunctionConfigError("functionConfig: expected an object")
     section = "data" if function_config.get("kind") == "ConfigMap" else "spec"
-    config = function_config.get(section) or {}
+    config = function_config.get(section)
+    if config is None:
+        return {}
     if not isinstance(config, dict):
         raise FunctionConfigError(f"functionConfig.{section}: expected a mapping")
     unknown = sorted(str(key) for key in config if key not in _KEYS)
