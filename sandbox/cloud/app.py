@@ -37,6 +37,7 @@ from sandbox.cloud import (
     routes,
     services,
     subnetworks,
+    view,
 )
 from sandbox.cloud.clusters import resume_clusters, suspend_clusters
 from sandbox.cloud.core import Call, Cloud, check_project, project_number
@@ -63,8 +64,9 @@ KINDS = (
     routes,
     services,
     subnetworks,
+    view,
 )
-"""The modules that register endpoints."""
+"""The modules that register endpoints and rules."""
 _VERSIONS = {
     "compute": ("v1", "beta", "alpha"),
     "container": ("v1", "v1beta1"),

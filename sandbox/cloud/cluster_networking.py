@@ -30,7 +30,12 @@ GOOGLE_SERVICE_RANGE = "34.118.224.0/20"
 """Services of an Autopilot cluster that asks for no range of its own [facts §6.3, K]."""
 _POOL = ipaddress.IPv4Network("10.0.0.0/8")
 
-rule("clusters.network", "an unknown network is refused", citation=_SECTION)
+rule(
+    "clusters.network",
+    "an unknown network is refused",
+    citation=_SECTION,
+    judges="gcloud",
+)
 rule("clusters.subnetwork", "a subnetwork must be of the cluster's network", citation=_SECTION)
 rule("clusters.secondary-range", "a named secondary range must exist", citation=_SECTION)
 rule(

@@ -11,10 +11,10 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from sandbox.cloud.cluster_checks import check_authorized_networks, check_channel, check_labels
 from sandbox.cloud.cluster_shape import label_fingerprint
 from sandbox.cloud.cluster_versions import check_location, resolve, sort_key
 from sandbox.cloud.clusters import (
-    check_channel,
     cluster_of,
     key_of,
     refuse_busy,
@@ -99,12 +99,20 @@ def update(call: Call) -> dict[str, Any]:
             changes[field] = value
         else:
             raise bad_request(f'This stand-in cannot carry out "{field}".')
+    _check_addresses(changes)
     if "desiredReleaseChannel" in changes:
         channel = check_channel(changes["desiredReleaseChannel"].get("channel", ""))
         changes["desiredReleaseChannel"] = {"channel": channel}
     verb = "upgrade" if "desiredMasterVersion" in changes else "update"
     kind = "UPGRADE_MASTER" if verb == "upgrade" else "UPDATE_CLUSTER"
     return _begin(call, record, verb, kind, {"desired": changes})
+
+
+def _check_addresses(changes: Mapping[str, Any]) -> None:
+    check_authorized_networks(changes.get("desiredMasterAuthorizedNetworksConfig", {}))
+    endpoints = changes.get("desiredControlPlaneEndpointsConfig", {})
+    addresses = endpoints.get("ipEndpointsConfig", {})
+    check_authorized_networks(addresses.get("authorizedNetworksConfig", {}))
 
 
 def _refuse_fixed(record: Record, field: str, value: Any) -> None:
@@ -141,6 +149,7 @@ def set_labels(call: Call) -> dict[str, Any]:
     if body.get("labelFingerprint") != record.body["labelFingerprint"]:
         raise failed_precondition("Labels could not be set due to fingerprint mismatch.")
     labels = body.get("resourceLabels", {})
+    check_labels(labels)
     change = {"resourceLabels": labels, "labelFingerprint": label_fingerprint(labels)}
     return _begin(call, record, "update", "UPDATE_CLUSTER", {"fields": change})
 

@@ -1,6 +1,6 @@
 """GKE Autopilot clusters: create, read, list, delete, and going on after a restart.
 
-Owns the life of a cluster and its rules; versions, networking, read-back and updates are in the
+Owns the life of a cluster; what it may be, versions, networking, read-back and updates are in the
 modules beside it. Every cluster is real: its control plane is started by the `ClusterRuntime`.
 Citations: facts google-cloud.md §6.4 unless said otherwise.
 """
@@ -11,14 +11,13 @@ import asyncio
 import base64
 import hashlib
 import logging
-import re
 import time
-from collections.abc import Mapping
 from typing import Any
 
-from sandbox.cloud import catalog, cluster_networking
+from sandbox.cloud import cluster_networking
+from sandbox.cloud.cluster_checks import check_cluster
 from sandbox.cloud.cluster_shape import new_cluster, set_endpoint
-from sandbox.cloud.cluster_versions import DEFAULT_CHANNEL, check_location, resolve
+from sandbox.cloud.cluster_versions import check_location, resolve
 from sandbox.cloud.container_operations import render
 from sandbox.cloud.core import Call, Cloud
 from sandbox.cloud.errors import ApiError, OperationError, bad_request, failed_precondition
@@ -33,23 +32,20 @@ _log = logging.getLogger(__name__)
 _SECTION = "facts google-cloud.md §6.4"
 _RECORDED = "facts gcloud-requests.md; real-provider.md (requests)"
 _BASE = "projects/{project}/locations/{location}/clusters"
-_MOST_NAME = 40
 
-rule("clusters.name", "a name is 1 to 40 of a-z, 0-9, -", citation="facts google-cloud.md §1.1")
-rule("clusters.regional", "an Autopilot cluster must be regional", citation=_SECTION)
-rule("clusters.exists", "a second create of a name answers 409 alreadyExists", citation=_SECTION)
-rule("clusters.network-policy", "no NetworkPolicy with Dataplane V2", citation=_SECTION)
 rule(
-    "clusters.datapath", "LEGACY_DATAPATH is refused for Autopilot", citation="facts §13 [K: words]"
+    "clusters.exists",
+    "a second create of a name answers 409 alreadyExists",
+    citation=_SECTION,
+    judges="provider",
 )
-rule("clusters.channel", "REGULAR unless given; UNSPECIFIED is refused", citation="facts §6.3, §13")
-rule("clusters.autopilot-only", "this stand-in makes Autopilot clusters only", citation="decision")
 rule("clusters.no-gpu-quota", "GPU quota is not looked at on create", citation="facts §6.5")
 rule("clusters.busy", "one operation at a time per cluster", citation="facts §6.3 [K: words]")
 rule(
     "clusters.error",
     "a control plane that does not come up leaves a cluster in ERROR with statusMessage",
     citation="facts real-provider.md (errors as the engine shows them)",
+    judges="provider",
 )
 rule(
     "clusters.resume",
@@ -91,54 +87,6 @@ def refuse_busy(cloud: Cloud, record: Record) -> None:
             )
 
 
-def _check_name(name: str) -> None:
-    if len(name) > _MOST_NAME or not re.fullmatch(r"[a-z](?:[-a-z0-9]*[a-z0-9])?", name):
-        raise bad_request(
-            f'Invalid value for field "cluster.name": "{name}". Must be 1 to {_MOST_NAME} '
-            "lowercase letters, numbers and hyphens, start with a letter and end with a letter or "
-            "a number."
-        )
-
-
-def _check_autopilot(call: Call, sent: Mapping[str, Any]) -> str:
-    """Check what Autopilot refuses; return the release channel."""
-    if not sent.get("autopilot", {}).get("enabled"):
-        raise bad_request("This stand-in makes Autopilot clusters only: set autopilot.enabled.")
-    location = call.params["location"]
-    if location not in catalog.regions(call.project):
-        raise bad_request("Autopilot clusters must be regional clusters.")
-    datapath = sent.get("networkConfig", {}).get("datapathProvider", "")
-    if datapath == "LEGACY_DATAPATH":
-        raise bad_request("Autopilot clusters require DatapathProvider=ADVANCED_DATAPATH.")
-    if sent.get("networkPolicy", {}).get("enabled"):
-        raise bad_request(
-            "Enabling NetworkPolicy for clusters with DatapathProvider=ADVANCED_DATAPATH is not "
-            "allowed."
-        )
-    for field, on in (
-        ("legacyAbac", sent.get("legacyAbac", {}).get("enabled")),
-        ("enableKubernetesAlpha", sent.get("enableKubernetesAlpha")),
-    ):
-        if on:
-            raise bad_request(f"Autopilot clusters do not support {field}.")
-    zones = catalog.zones(location)
-    for zone in sent.get("locations", []):
-        if zone not in zones:
-            raise bad_request(f'Invalid zone provided: "{zone}" is not in region "{location}".')
-    return check_channel(sent.get("releaseChannel", {}).get("channel", ""))
-
-
-def check_channel(channel: str) -> str:
-    """Return the channel of an Autopilot cluster.
-
-    Raises:
-        ApiError: 400, Autopilot must be in a channel [facts autopilot.md §6; words K].
-    """
-    if channel == "UNSPECIFIED":
-        raise bad_request("Autopilot clusters must be enrolled in a release channel.")
-    return channel or DEFAULT_CHANNEL
-
-
 @endpoint("container", "POST", _BASE, citation=_RECORDED, judges="gcloud provider")
 def create(call: Call) -> dict[str, Any]:
     """Create a cluster; its control plane starts in the operation."""
@@ -148,8 +96,7 @@ def create(call: Call) -> dict[str, Any]:
     if not sent:
         raise bad_request("Cluster is required.")
     name = sent.get("name", "")
-    _check_name(name)
-    channel = _check_autopilot(call, sent)
+    channel = check_cluster(project, location, sent)
     version = resolve(sent.get("initialClusterVersion", ""), channel)
     target = cluster_path(project, location, name)
     if call.store.get("clusters", project, location, name) is not None:

@@ -13,7 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sandbox.cloud.errors import invalid_field
+from sandbox.cloud.registry import rule
 
+rule(
+    "listing.filter",
+    "list filters are understood in both of Compute's forms, pages hold every item once",
+    citation="recorded from gcloud 528; provider: google-cloud.md §2 (delete_default_routes)",
+    judges="gcloud",
+)
 Resource = Mapping[str, Any]
 _Test = Callable[[Resource], bool]
 _TOKEN = re.compile(

@@ -37,16 +37,23 @@ rule("networks.mtu-range", "the MTU is 1300 to 8896 bytes", citation=f"{_SECTION
 rule(
     "networks.mtu-unset", "an MTU that was not given is not in answers", citation=f"{_SECTION} [R]"
 )
-rule("networks.exists", "a second insert of a name answers 409 alreadyExists", citation=_SECTION)
+rule(
+    "networks.exists",
+    "a second insert of a name answers 409 alreadyExists",
+    citation=_SECTION,
+    judges="gcloud",
+)
 rule(
     "networks.quota",
     "NETWORKS is checked in the operation, the `default` network counts",
     citation=f"{_SECTION}; §0.2",
+    judges="gcloud provider",
 )
 rule(
     "networks.in-use",
     "deletion of a network in use fails in the operation and names one holder",
     citation=f"{_SECTION}; §0.2",
+    judges="gcloud",
 )
 rule(
     "networks.no-legacy",

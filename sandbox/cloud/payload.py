@@ -14,9 +14,20 @@ from importlib import resources
 from typing import Any
 
 from sandbox.cloud.errors import ApiError, invalid_field
+from sandbox.cloud.registry import rule
 
 NAME = re.compile(r"(?:[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)")
 """Names of Compute resources [facts google-cloud.md §1.1]."""
+rule(
+    "payload.unknown-field",
+    "GKE and Service Usage refuse an unknown field with its place; Compute drops it",
+    citation="Google's API descriptions; that Compute drops is K",
+)
+rule(
+    "payload.types",
+    "a value of another type or enum is refused with its place; output-only fields are dropped",
+    citation="Google's API descriptions (`sandbox/cloud/schemas`)",
+)
 _LIMITS = {"i": 2**31, "l": 2**63}
 
 

@@ -25,11 +25,17 @@ _BASE = "projects/{project}/services"
 _MOST_AT_ONCE = 20
 _NOTHING_TO_DO = "operations/noop.DONE_OPERATION"
 
-rule("services.start-disabled", "compute and container are off at first", citation=_SECTION)
+rule(
+    "services.start-disabled",
+    "compute and container are off at first",
+    citation=_SECTION,
+    judges="gcloud",
+)
 rule(
     "services.gate",
     "an API that is off answers 403 accessNotConfigured with the project's number",
     citation="facts google-cloud.md §6.4",
+    judges="gcloud",
 )
 rule("services.dependency", "enabling container enables compute too", citation=_SECTION)
 rule("services.idempotent", "enabling what is on is done at once", citation=_SECTION)

@@ -47,14 +47,24 @@ _BASE = "projects/{project}/regions/{region}/subnetworks"
 
 rule("subnetworks.cidr", "a range is CIDR without host bits", citation=_SECTION)
 rule("subnetworks.prefix", "a primary range is /8 to /29", citation=_SECTION)
-rule("subnetworks.overlap", "no two ranges of one VPC overlap, in any region", citation=_SECTION)
+rule(
+    "subnetworks.overlap",
+    "no two ranges of one VPC overlap, in any region",
+    citation=_SECTION,
+    judges="gcloud",
+)
 rule("subnetworks.other-vpc", "the same range in two VPCs is fine", citation=_SECTION)
 rule("subnetworks.auto-range", "in auto mode networks not within 10.128.0.0/9", citation=_SECTION)
 rule("subnetworks.no-network", "an unknown network answers 404 notFound", citation=_SECTION)
 rule(
     "subnetworks.not-ready", "a network still being made answers resourceNotReady", citation="§1.7"
 )
-rule("subnetworks.region", "an unknown region answers 400", citation=_SECTION)
+rule(
+    "subnetworks.region",
+    "an unknown region answers 400",
+    citation=_SECTION,
+    judges="gcloud",
+)
 rule(
     "subnetworks.in-use",
     "in use: refused in the call, one user named",
@@ -291,6 +301,8 @@ def expand(call: Call) -> Resource:
     where = path(call.project, record.location, "subnetworks", record.name)
     network = record.body["network"]
     _refuse_overlap(call.cloud, call.project, network, value, "ipCidrRange", but=where)
+    if any(wanted.overlaps(own) for own in list(ranges(record))[1:]):
+        raise invalid_field("ipCidrRange", value, "Overlaps a secondary range of this subnetwork.")
     changes = {"ipCidrRange": value, "gatewayAddress": str(wanted[1])}
     return _begin_patch(call, record, changes, "expandIpCidrRange")
 

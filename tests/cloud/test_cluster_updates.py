@@ -94,6 +94,16 @@ def test_authorized_networks_change_in_both_places(client: Client) -> None:
     assert read["masterAuthorizedNetworksConfig"] == wanted
     addresses = read["controlPlaneEndpointsConfig"]["ipEndpointsConfig"]
     assert addresses["authorizedNetworksConfig"] == wanted
+    bad = {"cidrBlocks": [{"cidrBlock": "office"}]}
+    for update_ in (
+        {"desiredMasterAuthorizedNetworksConfig": bad},
+        {
+            "desiredControlPlaneEndpointsConfig": {
+                "ipEndpointsConfig": {"authorizedNetworksConfig": bad}
+            }
+        },
+    ):
+        assert '"office"' in client.refused("PUT", DEMO, {"update": update_})[2]
 
 
 @proves("clusters.update-unknown")
@@ -117,6 +127,8 @@ def test_labels_need_the_present_fingerprint(client: Client) -> None:
     assert read["resourceLabels"] == {"team": "a"}
     assert read["labelFingerprint"] != fingerprint
     assert client.refused("POST", path, wanted)[:2] == (400, "failedPrecondition")
+    odd = {"resourceLabels": {"Team": "A"}, "labelFingerprint": read["labelFingerprint"]}
+    assert client.refused("POST", path, odd)[:2] == (400, "badRequest")
 
 
 def test_a_maintenance_policy_is_replaced(client: Client) -> None:

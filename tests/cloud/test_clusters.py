@@ -444,6 +444,33 @@ def test_private_nodes_and_authorized_networks_read_back_in_both_places(client: 
     assert cluster["masterAuthorizedNetworksConfig"] == networks
 
 
+@proves("clusters.label-form")
+@pytest.mark.parametrize(
+    "labels", [{"Team": "a"}, {"team": "A b"}, {"1": "a"}, {"a" * 64: "b"}, {"a": "b" * 64}]
+)
+def test_a_label_has_a_form(client: Client, labels: dict[str, str]) -> None:
+    assert f'"{next(iter(labels))}"' in refused(client, resourceLabels=labels)
+
+
+@proves("clusters.label-form")
+def test_at_most_64_labels(client: Client) -> None:
+    labels = {f"k{number}": "v" for number in range(65)}
+    assert "64" in refused(client, resourceLabels=labels)
+
+
+@proves("clusters.control-plane-range")
+def test_the_control_planes_range_and_who_may_reach_it_are_cidr(client: Client) -> None:
+    for value in ("172.16.0.0/27", "172.16.0.1/28", "x"):
+        assert f'"{value}"' in refused(client, privateClusterConfig={"masterIpv4CidrBlock": value})
+    blocks = {"cidrBlocks": [{"cidrBlock": "10.0.0.0/8"}, {"cidrBlock": "office"}]}
+    assert '"office"' in refused(client, masterAuthorizedNetworksConfig=blocks)
+    endpoints = {"ipEndpointsConfig": {"authorizedNetworksConfig": blocks}}
+    assert '"office"' in refused(client, controlPlaneEndpointsConfig=endpoints)
+    cluster = client.cluster(privateClusterConfig={"masterIpv4CidrBlock": "172.16.0.0/28"})
+    assert cluster["privateClusterConfig"]["masterIpv4CidrBlock"] == "172.16.0.0/28"
+
+
+@proves("payload.unknown-field", "payload.types")
 def test_unknown_fields_and_wrong_types_are_refused_with_their_place(client: Client) -> None:
     assert refused(client, colour="red") == (
         "Invalid JSON payload received. Unknown name \"colour\" at 'cluster': Cannot find field."

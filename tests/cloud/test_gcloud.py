@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from sandbox.cloud.registry import ENDPOINTS
+from tests.cloud.proofs import proves
 from tests.cloud.stand_in import AUTOPILOT, PROJECT, REGION, Served, compute
 
 GCLOUD = shutil.which("gcloud")
@@ -118,6 +119,7 @@ def gcloud(
     reached[request.node.name] = tool.endpoints()
 
 
+@proves("services.gate", "services.start-disabled", "networks.in-use")
 def test_the_page_from_nothing_to_a_cluster_and_back(gcloud: Gcloud) -> None:
     stderr = gcloud.failed("compute networks list")
     assert "Compute Engine API has not been used in project" in stderr
@@ -170,6 +172,14 @@ def test_the_page_from_nothing_to_a_cluster_and_back(gcloud: Gcloud) -> None:
     assert gcloud.http("GET", "resources") == {"resources": []}
 
 
+@proves(
+    "networks.exists",
+    "networks.quota",
+    "subnetworks.region",
+    "subnetworks.overlap",
+    "clusters.regional",
+    "clusters.network",
+)
 def test_wrong_uses_are_refused_in_googles_words(gcloud: Gcloud) -> None:
     services = {"enabledServices": ["container.googleapis.com"]}
     gcloud.http("PUT", f"projects/{PROJECT}", {**services, "quotas": {"NETWORKS": 2}})
@@ -195,6 +205,7 @@ def test_wrong_uses_are_refused_in_googles_words(gcloud: Gcloud) -> None:
         assert words in stderr, f"gcloud {command}\n{stderr}"
 
 
+@proves("listing.filter")
 def test_the_other_commands_that_a_person_types(gcloud: Gcloud) -> None:
     gcloud.ok("services enable container.googleapis.com")
     base = f"{gcloud.served.url}/v1/projects/{PROJECT}"

@@ -8,6 +8,7 @@ import pytest
 
 from sandbox.cloud.errors import ApiError
 from sandbox.cloud.listing import page, parse_filter
+from tests.cloud.proofs import proves
 from tests.cloud.stand_in import Client, compute
 
 ITEMS: list[dict[str, Any]] = [
@@ -17,6 +18,7 @@ ITEMS: list[dict[str, Any]] = [
 ]
 
 
+@proves("listing.filter")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -55,6 +57,7 @@ def test_a_filter_that_cannot_be_read_is_refused(text: str) -> None:
     assert "Invalid list filter expression." in caught.value.message
 
 
+@proves("listing.filter")
 def test_pages_hold_every_item_once() -> None:
     seen: list[str] = []
     token: str | None = ""

@@ -191,3 +191,21 @@ def test_a_network_lists_its_subnetworks(client: Client) -> None:
     client.subnetwork("s", "n", "10.0.0.0/24")
     subnetwork = client.compute("GET", "regions/us-central1/subnetworks/s")
     assert client.compute("GET", "global/networks/n")["subnetworks"] == [subnetwork["selfLink"]]
+
+
+@proves("payload.unknown-field", "payload.types")
+def test_compute_drops_unknown_and_output_only_fields_and_refuses_wrong_types(
+    client: Client,
+) -> None:
+    client.network("n", colour="red", id="5", selfLink="x", description=None)
+    read = client.compute("GET", "global/networks/n")
+    assert "colour" not in read
+    assert read["id"] != "5"
+    assert read["selfLink"].endswith("/global/networks/n")
+    for field, value in (("mtu", "big"), ("autoCreateSubnetworks", 3), ("routingConfig", [])):
+        body = {"name": "m", "autoCreateSubnetworks": False, field: value}
+        status, reason, message = client.refused("POST", NETWORKS, body)
+        assert (status, reason) == (400, "invalid")
+        assert f"'resource.{field}'" in message
+    client.network("number-as-text", mtu="8244")
+    assert client.compute("GET", "global/networks/number-as-text")["mtu"] == 8244

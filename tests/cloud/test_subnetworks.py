@@ -146,6 +146,13 @@ def test_a_range_grows_around_the_old_one_only(client: Client) -> None:
     client.subnetwork("s", "n", "10.2.4.0/24")
     client.subnetwork("neighbour", "n", "10.2.16.0/24")
     expand = compute(f"{ONE}/expandIpCidrRange")
+    own = {"rangeName": "pods", "ipCidrRange": "10.2.32.0/20"}
+    fingerprint = client.compute("GET", ONE)["fingerprint"]
+    client.compute("PATCH", ONE, {"fingerprint": fingerprint, "secondaryIpRanges": [own]})
+    assert client.refused("POST", expand, {"ipCidrRange": "10.2.0.0/18"})[0] == 400
+    client.compute("DELETE", f"regions/{REGION}/subnetworks/neighbour")
+    assert "secondary" in client.refused("POST", expand, {"ipCidrRange": "10.2.0.0/18"})[2]
+    client.subnetwork("neighbour", "n", "10.2.16.0/24")
     for cidr in ("10.2.5.0/24", "10.2.4.0/24", "10.2.4.0/25", "10.2.0.0/16"):
         assert client.refused("POST", expand, {"ipCidrRange": cidr})[0] == 400
     client.ok("POST", expand, {"ipCidrRange": "10.2.0.0/20"})
