@@ -122,7 +122,7 @@ def read_cluster(
 
 def read_labels(reader: ConfigReader) -> dict[str, str]:
     """Return the labels, checked by Google's rules."""
-    labels = reader.mapping("labels") or {}
+    labels = reader.mapping("labels")
     if len(labels) > _MOST_LABELS:
         reader.report(
             "labels",
@@ -349,7 +349,7 @@ def _is_full(text: str) -> bool:
 
 
 def _read_authorized_networks(reader: ConfigReader) -> tuple[tuple[str, str], ...]:
-    networks = reader.mapping("authorizedNetworks") or {}
+    networks = reader.mapping("authorizedNetworks")
     allow_open = reader.boolean("allowOpenControlPlane")
     for name, text in networks.items():
         place = f"authorizedNetworks.{name}"

@@ -52,16 +52,18 @@ class ConfigReader:
                 as what that text means.
             stack_name: Name of the stack.
             secret_keys: Those of the keys whose values are, or hold, secrets.
-            written: How unquoted scalars stand in the stack file, by key or place inside one.
+            written: How unquoted scalars stand in the stack file, by key or place inside one;
+                None where the values come from the engine.
         """
         self.stack_name = stack_name
         self.findings: list[Finding] = []
         self._values = values
         self._secret_keys = frozenset(secret_keys)
         self._written = written or {}
+        self._is_file = written is not None
 
     def check_keys(self) -> None:
-        """Report unknown keys, secrets, and scalars that YAML changes on the way."""
+        """Report unknown keys and secrets."""
         for name in self._values:
             if name in CONFIG_KEYS:
                 if name in self._secret_keys:
@@ -76,14 +78,18 @@ class ConfigReader:
                     )
             else:
                 self._report_unknown(name)
+
+    def check_scalars(self) -> None:
+        """Report scalars that YAML changes on the way and about which nothing was said yet."""
         reported = {finding.key for finding in self.findings}
         for place, text in self._written.items():
             if full_key(place) not in reported and self._changed_by_yaml(place, text):
                 self.report(
                     place,
                     "its text changes on the way",
-                    "quotes round it where the text is meant, or the number in its plain form",
+                    "quotes round it where the text is meant, or the value in its plain form",
                     "what a reviewer reads in the stack file is not what the program gets",
+                    fix=self.set_to(place, self._seen_at(place) or EMPTY),
                 )
 
     def text(self, name: str) -> str | None:
@@ -198,18 +204,16 @@ class ConfigReader:
                 self._report_no_text(f"{name}[{number}]", item)
         return tuple(found) if len(found) == len(data) else None
 
-    def mapping(self, name: str) -> dict[str, str] | None:
-        """Return an object whose values are texts."""
-        data = self._structure(name, dict, "a mapping")
-        if data is None:
-            return None
+    def mapping(self, name: str) -> dict[str, str]:
+        """Return an object whose values are texts, without those that are none."""
+        data = self._structure(name, dict, "a mapping") or {}
         found = {}
         for key, item in data.items():
             if isinstance(item, str):
                 found[str(key)] = item
             else:
                 self._report_no_text(f"{name}.{key}", item)
-        return found if len(found) == len(data) else None
+        return found
 
     def report(
         self,
@@ -287,8 +291,11 @@ class ConfigReader:
             return None
         value = self._values.get(name)
         if value is None or value == EMPTY:
+            if self._is_file and name in self._values:
+                self._report_empty(name)
             return kind()
-        if isinstance(value, str):
+        # The engine hands arrays and objects over as JSON, but takes no such text for one itself.
+        if isinstance(value, str) and not self._is_file:
             try:
                 value = json.loads(value)
             except ValueError:
@@ -311,15 +318,17 @@ class ConfigReader:
         near = difflib.get_close_matches(name, CONFIG_KEYS, n=1, cutoff=0.6)
         lower = {key.lower(): key for key in CONFIG_KEYS}
         best = lower.get(re.sub(r"[^a-z]", "", name.lower())) or (near[0] if near else "")
+        why, fix = "a key that nothing reads would change nothing, in silence", ""
         if name in OTHER_NAMES:
             expected, why = "no such key", OTHER_NAMES[name]
         elif best:
             expected = f"gpudirect:{best}, the nearest known key"
-            why = "a key that nothing reads would change nothing, in silence"
+            value = self._values[name]
+            if isinstance(value, str) and value and name not in self._secret_keys:
+                fix = f"{self.remove(name)} && {self.set_to(best, value)}"
         else:
             expected = "one of the keys in the README's config reference"
-            why = "a key that nothing reads would change nothing, in silence"
-        self.report(name, "unknown key", expected, why)
+        self.report(name, "unknown key", expected, why, fix=fix)
 
     def _report_empty(self, name: str) -> None:
         key = CONFIG_KEYS[name]

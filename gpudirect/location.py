@@ -171,4 +171,5 @@ def _region(reader: ConfigReader, region: str, universe: Universe | None) -> str
     reader.report(
         "gcp:region", message, expected, why, fix=reader.set_to("gcp:region", example), value=region
     )
-    return None
+    # The rest of the config can be looked at with what was meant.
+    return zone[1] if zone else None

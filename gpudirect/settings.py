@@ -199,6 +199,7 @@ def read_settings(
     labels = read_labels(reader)
     allow_replace = reader.choice("allowReplace") or ""
     device_injector = reader.boolean("deviceInjector") is not False
+    reader.check_scalars()
 
     findings = tuple(reader.findings)
     settings = None
