@@ -89,6 +89,11 @@ class StackFile:
         return self.lines[key]
 
 
+def is_stack_file(path: Path) -> bool:
+    """Return whether a file is named as Pulumi names stack files."""
+    return _STACK_FILE.fullmatch(path.name) is not None
+
+
 def stack_name_of(path: Path) -> str:
     """Return the stack that a file is for, by its name."""
     found = _STACK_FILE.fullmatch(path.name)
