@@ -15,6 +15,7 @@ import secrets
 import ssl
 import sys
 from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,6 +23,7 @@ from urllib.parse import parse_qs, parse_qsl, quote, urlsplit
 
 from sandbox.gke.cluster_folder import ClusterFolder
 from sandbox.gke.kwok.configuration import KubeletPorts
+from sandbox.gke.kwok.exec_streams import ExitCodeStream, InputEndStream
 from sandbox.gke.kwok.execute import EXIT, HEADER, STDERR, STDOUT
 from sandbox.gke.kwok.log_reader import newest_log, read_log, read_options
 from sandbox.gke.pods.container import Container
@@ -33,6 +35,7 @@ from sandbox.gke.pods.world import World
 
 _EXECUTE = Path(__file__).with_name("execute.py")
 _TICKET_SECONDS = 30.0
+_LAST_INPUT_SECONDS = 0.3
 _log = logging.getLogger(__name__)
 
 
@@ -43,13 +46,22 @@ class _Answer(Exception):  # noqa: N818 - an HTTP answer, not an error of this p
         self.text = text
 
 
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """One `kubectl exec`."""
+
+    container: Container
+    command: list[str]
+    input_ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class KubeletEndpoint:
     """Serves logs and exec; use it as an asynchronous context manager."""
 
     def __init__(self, world: World, ports: KubeletPorts) -> None:
         self._world = world
         self._ports = ports
-        self._tickets: dict[str, tuple[Container, list[str]]] = {}
+        self._tickets: dict[str, _Session] = {}
         self._servers: list[asyncio.Server] = []
         self._exec_port = 0
         self._connections: set[asyncio.Task[None]] = set()
@@ -119,10 +131,9 @@ class KubeletEndpoint:
                 case ["exec", namespace, pod, *rest_of_path]:
                     container = rest_of_path[-1]
                     found = self._container(namespace, pod, container)
-                    replaced = self._replace_command(found, parts.query)
-                    await self._tunnel(
-                        reader, writer, f"{method} {parts.path}?{replaced} HTTP/1.1\r\n{rest}"
-                    )
+                    session, query_text = self._replace_command(found, parts.query)
+                    head_text = f"{method} {parts.path}?{query_text} HTTP/1.1\r\n{rest}"
+                    await self._tunnel(reader, writer, head_text, session)
                 case ["healthz"]:
                     await _respond(writer, 200, "ok")
                 case _:
@@ -180,22 +191,27 @@ class KubeletEndpoint:
                     return found
         raise _Answer(404, f'container not found ("{name}")')
 
-    def _replace_command(self, container: Container, query: str) -> str:
+    def _replace_command(self, container: Container, query: str) -> tuple[_Session, str]:
         """Swap the command for one that comes back here with a ticket for it."""
         pairs = parse_qsl(query, keep_blank_values=True)
         command = [value for key, value in pairs if key == "command"]
         ticket = secrets.token_urlsafe(16)
-        self._tickets[ticket] = (container, command)
+        self._tickets[ticket] = session = _Session(container, command)
         asyncio.get_running_loop().call_later(
             _TICKET_SECONDS, lambda: self._tickets.pop(ticket, None)
         )
         own = [sys.executable, "-S", "-E", str(_EXECUTE), str(self._exec_port), ticket]
         kept = [(key, value) for key, value in pairs if key != "command"]
         replaced = [*kept, *(("command", word) for word in own)]
-        return "&".join(f"{quote(key)}={quote(value, safe='')}" for key, value in replaced)
+        text = "&".join(f"{quote(key)}={quote(value, safe='')}" for key, value in replaced)
+        return session, text
 
     async def _tunnel(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: str
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        head: str,
+        session: _Session,
     ) -> None:
         """Pass a request on to kwok and every byte after it in both directions."""
         try:
@@ -204,8 +220,10 @@ class KubeletEndpoint:
             raise _Answer(503, f"kwok does not answer: {error}") from error
         back_writer.write(head.encode("latin-1"))
         tasks = [
-            asyncio.create_task(_copy(reader, back_writer)),
-            asyncio.create_task(_copy(back_reader, writer)),
+            asyncio.create_task(
+                _copy(reader, back_writer, InputEndStream(session.input_ended.set))
+            ),
+            asyncio.create_task(_copy(back_reader, writer, ExitCodeStream())),
         ]
         try:
             await tasks[1]
@@ -222,9 +240,9 @@ class KubeletEndpoint:
         found = self._tickets.pop(ticket, None)
         if found is None:
             return
-        container, command = found
+        container, command = found.container, found.command
         process = container.process(_Frames(writer, STDOUT), _Frames(writer, STDERR))
-        process.stdin = LineReader(_SocketInput(reader))
+        process.stdin = LineReader(_SocketInput(reader, found.input_ended))
         program = container.program(command[0], process) if command else None
         if program is None:
             await process.complain(
@@ -258,12 +276,22 @@ class _Frames:
 class _SocketInput:
     """Standard input of the running command."""
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
+    def __init__(self, reader: asyncio.StreamReader, ended: asyncio.Event) -> None:
         self._reader = reader
+        self._ended = ended
 
     async def read(self) -> str | None:
         """Return what came in, None at the end."""
-        data = await self._reader.read(65536)
+        reading = asyncio.create_task(self._reader.read(65536))
+        ending = asyncio.create_task(self._ended.wait())
+        try:
+            await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_COMPLETED)
+            # What was sent before the end is still on its way through kwok.
+            await asyncio.wait({reading}, timeout=_LAST_INPUT_SECONDS)
+            data = reading.result() if reading.done() else b""
+        finally:
+            reading.cancel()
+            ending.cancel()
         return data.decode(errors="replace") or None
 
 
@@ -271,9 +299,13 @@ def _frame(writer: asyncio.StreamWriter, kind: bytes, data: bytes) -> None:
     writer.write(HEADER.pack(kind, len(data)) + data)
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    change: ExitCodeStream | InputEndStream,
+) -> None:
     while data := await reader.read(65536):
-        writer.write(data)
+        writer.write(change.pass_on(data))
         await writer.drain()
     if writer.can_write_eof():
         with contextlib.suppress(OSError):
@@ -294,8 +326,8 @@ def _waiting_reason(pod: Mapping[str, object], container: str) -> str:
     status = pod.get("status")
     if not isinstance(status, dict):
         return "ContainerCreating"
-    for field in ("containerStatuses", "initContainerStatuses"):
-        for item in status.get(field) or []:
+    for group in ("containerStatuses", "initContainerStatuses"):
+        for item in status.get(group) or []:
             if item["name"] == container:
                 return str((item["state"].get("waiting") or {}).get("reason", "ContainerCreating"))
     return "ContainerCreating"

@@ -21,6 +21,7 @@ from sandbox.gke.pods.images import Image, parse_image, pull_problem
 from sandbox.gke.pods.logs import ContainerLog, log_file
 from sandbox.gke.pods.probes import succeeds, wait_for_success
 from sandbox.gke.pods.programs.system import run
+from sandbox.gke.pods.shell.process import Process
 from sandbox.gke.pods.world import PodRecord, World
 
 KubeObject = dict[str, Any]
@@ -97,32 +98,36 @@ class ContainerWorker:
     async def _run_once(self) -> int:
         image = await self._pull()
         created = await self._create(image)
-        status = self.status
         command = self._command(created.container, image)
-        process_start = created.container.process(*await self._open_log())
-        program = created.container.program(command[0], process_start) if command else None
-        if command and program is None:
+        log = self._open_log()
+        try:
+            return await self._run_process(created, command, log)
+        finally:
+            log.close()
+
+    async def _run_process(self, created: Created, command: list[str], log: ContainerLog) -> int:
+        container, status = created.container, self.status
+        first = container.process(log.stdout, log.stderr)
+        if command and container.program(command[0], first) is None:
             return await self._cannot_start(command[0], created)
         await self._event("Started", f"Container started: {status.name}")
         status.run(created.container_id)
-        self._around.pod.containers[status.name] = created.container
+        self._around.pod.containers[status.name] = container
         self._news()
-        prober = asyncio.create_task(self._probe(created.container))
-        main = asyncio.create_task(self._execute(created.container, command))
+        prober = asyncio.create_task(self._probe(container))
+        main = asyncio.create_task(self._execute(first, container, command))
         try:
             await asyncio.wait({main, prober}, return_when=asyncio.FIRST_COMPLETED)
-            killed = not main.done() and prober.done() and not prober.result()
+            killed = not main.done() and not prober.result()
             if killed:
                 main.cancel()
-                await asyncio.wait({main})
-            elif not main.done():
-                await asyncio.wait({main})
+            await asyncio.wait({main})
             code = 137 if killed or main.cancelled() else main.result()
         finally:
             prober.cancel()
             main.cancel()
             await asyncio.gather(main, prober, return_exceptions=True)
-            self._forget(created.container)
+            self._forget(container)
         status.end(code)
         self._news()
         return code
@@ -134,9 +139,8 @@ class ContainerWorker:
         own = default_command(image)
         return words if own is None else [*own, *words]
 
-    async def _execute(self, container: Container, command: list[str]) -> int:
+    async def _execute(self, process: Process, container: Container, command: list[str]) -> int:
         """Run the main process; an image with an unknown command serves or works."""
-        process = container.process(self._log.stdout, self._log.stderr)
         working = self._spec.get("workingDir")
         if working:
             container.files.make_folder(working)
@@ -153,23 +157,16 @@ class ContainerWorker:
             await process.complain("(simulated: the simulation failed here; see its own log)")
             return 1
 
-    async def _open_log(self) -> tuple[Any, Any]:
-        pod = self._around.pod
-        path = log_file(
-            self._around.home,
-            pod.namespace,
-            pod.name,
-            pod.uid,
-            self.status.name,
-            self.status.restarts,
+    def _open_log(self) -> ContainerLog:
+        pod, status = self._around.pod, self.status
+        home = self._around.home
+        return ContainerLog(
+            log_file(home, pod.namespace, pod.name, pod.uid, status.name, status.restarts)
         )
-        self._log = ContainerLog(path)
-        return self._log.stdout, self._log.stderr
 
     def _forget(self, container: Container) -> None:
         """Take a container that ended out of its Pod."""
         pod = self._around.pod
-        self._log.close()
         pod.containers.pop(self.status.name, None)
         for port, listener in list(pod.listeners.items()):
             if listener is container:
@@ -185,7 +182,6 @@ class ContainerWorker:
                 else " executable file not found in $PATH: unknown"
             )
         )
-        self._log.close()
         await self._event("Failed", f"Error: {message}", warning=True)
         self.status.container_id = created.container_id
         self.status.end(_START_FAILED, "StartError", message)

@@ -22,7 +22,7 @@ from sandbox.gke.pods.shell.control import FunctionReturn, ShellExit
 from sandbox.gke.pods.shell.process import NOT_EXECUTABLE, NOT_FOUND, Process, Program
 from sandbox.gke.pods.shell.redirections import RedirectionError, open_redirections
 from sandbox.gke.pods.shell.streams import Capture, ClosedPipeError, LineReader, Pipe
-from sandbox.gke.pods.shell.syntax import WORDS, is_error, operator_of, parse, text_of
+from sandbox.gke.pods.shell.syntax import WORDS, ends_line, is_error, operator_of, parse, text_of
 from sandbox.gke.pods.shell.variables import Variables
 from sandbox.gke.pods.shell.words import ExpansionError, Words
 
@@ -173,7 +173,15 @@ class Interpreter:
     # Statements ---------------------------------------------------------------------------------
 
     async def _command(self, node: Node) -> int:
-        assignments = [child for child in node.children if child.type == "variable_assignment"]
+        assignments = []
+        for child in node.children:
+            if child.type == "variable_assignment":
+                assignments.append(child)
+            if assignments and ends_line(node, child):
+                # The grammar takes a line of several assignments for a part of the next command.
+                for assignment in assignments:
+                    await self.assign(assignment)
+                assignments = []
         redirects = [child for child in node.children if child.type in _REDIRECTS]
         words = [
             child for child in node.children if child.type == "command_name" or child.type in WORDS
@@ -453,5 +461,7 @@ async def run_script(process: Process, script: str, arguments: Sequence[str]) ->
         script: The text.
         arguments: `$0` and the positional parameters.
     """
-    shell = Interpreter(process, State(Variables(process.environment, arguments), {}))
+    variables = Variables(process.environment, arguments)
+    variables.set("BASH_SOURCE", list(arguments[:1]))
+    shell = Interpreter(process, State(variables, {}))
     return await shell.run_script(script)

@@ -50,6 +50,16 @@ def operator_of(node: Node, operators: frozenset[str]) -> str:
     return ""
 
 
+def ends_line(parent: Node, child: Node) -> bool:
+    """Whether a line ends between an assignment and what follows it in a command."""
+    following = child.next_sibling
+    if child.type != "variable_assignment" or following is None:
+        return False
+    source = parent.text or b""
+    gap = source[child.end_byte - parent.start_byte : following.start_byte - parent.start_byte]
+    return b"\n" in gap.replace(b"\\\n", b"")
+
+
 def pieces_between(node: Node, start: int, end: int) -> list[Node | str]:
     """Split a node's text from byte `start` to `end` into its named children and plain text."""
     source = node.text or b""
