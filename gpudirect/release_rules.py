@@ -13,6 +13,7 @@ from typing import Any, cast
 from gpudirect.stacks import STACKS
 
 _SECTIONS: Mapping[str, type] = {
+    "sources": dict,
     "images": dict,
     "floors": dict,
     "newestGkeDriver": str,
@@ -50,6 +51,14 @@ _GKE_VERSION = re.compile(r"\d+\.\d+\.\d+-gke\.\d+")
 _CPU_RANGES = re.compile(r"(eth\d+):(\d+-\d+(?:,\d+-\d+)*)")
 
 
+_SOURCE = re.compile(r"\[([A-Z])\]")
+
+
+def sources_in(text: str) -> list[str]:
+    """Return the letters that stand for sources in a text."""
+    return _SOURCE.findall(text)
+
+
 def lock_problems(data: object) -> Iterator[str]:
     """Yield every problem of a lock that has been read from YAML, one sentence each."""
     if not isinstance(data, dict):
@@ -63,6 +72,10 @@ def lock_problems(data: object) -> Iterator[str]:
     for name in _IMAGES:
         if not isinstance(checked["images"].get(name), str):
             yield f"images: lacks {name}"
+    texts = (item.get("source") for item in _sourced(checked))
+    for letter in sorted({letter for text in texts for letter in sources_in(str(text))}):
+        if letter not in checked["sources"]:
+            yield f"sources: nothing stands for [{letter}]"
     for name, floors in checked["floors"].items():
         yield from (f"floors.{name}: {p}" for p in _floor_problems(floors))
     for name, entry in checked["references"].items():
@@ -78,6 +91,12 @@ def lock_problems(data: object) -> Iterator[str]:
             releases.append(entry)
             yield from (f"releases.{where}: {p}" for p in _release_problems(entry, checked))
     yield from (f"releases: {p}" for p in _set_problems(releases))
+
+
+def _sourced(data: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    listed = [data["releases"], *(data["floors"].values()), list(data["references"].values())]
+    for items in listed:
+        yield from (item for item in items if isinstance(item, dict))
 
 
 def _floor_problems(floors: object) -> Iterator[str]:

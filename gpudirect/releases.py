@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from gpudirect.release_rules import lock_problems
+from gpudirect.release_rules import lock_problems, sources_in
 
 RELEASES_FILE = Path(__file__).with_name("releases.yaml")
 
@@ -227,12 +227,18 @@ def _load(text: str) -> ReleaseLock:
     )
 
 
-def _reference(entry: Mapping[str, Any]) -> Reference:
+def _source(text: str, data: Mapping[str, Any]) -> str:
+    for letter in sources_in(text):
+        text = text.replace(f"[{letter}]", data["sources"][letter])
+    return text
+
+
+def _reference(entry: Mapping[str, Any], data: Mapping[str, Any]) -> Reference:
     return Reference(
         rows=tuple((int(size), float(out), float(inside)) for size, out, inside in entry["curve"]),
         nodes=entry["nodes"],
         collective=entry["collective"],
-        source=entry["source"],
+        source=_source(entry["source"], data),
         measured_with=entry["measuredWith"],
     )
 
@@ -255,14 +261,16 @@ def _release(entry: Mapping[str, Any], data: Mapping[str, Any]) -> Release:
         ),
         profile_files=MappingProxyType(dict(entry["profileFiles"])),
         required_environment=MappingProxyType(dict(entry["required"])),
-        gke_floors=tuple(GkeFloor(**floor) for floor in floors),
+        gke_floors=tuple(
+            GkeFloor(**{**floor, "source": _source(floor["source"], data)}) for floor in floors
+        ),
         least_driver=entry["leastDriver"],
         qualified_driver=entry.get("qualifiedDriver", ""),
         qualified_cuda=entry.get("qualifiedCuda", ""),
         nccl_version=entry["ncclVersion"],
         note=entry["note"],
-        source=entry["source"],
+        source=_source(entry["source"], data),
         date=str(entry["date"]),
         is_default=entry["default"],
-        reference=_reference(data["references"][stack]),
+        reference=_reference(data["references"][stack], data),
     )
