@@ -12,16 +12,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpudirect.config_keys import CONFIG_KEYS, OTHER_NAMES, ConfigKey
+from gpudirect.config_keys import CONFIG_KEYS, OTHER_NAMES
+from gpudirect.config_text import EMPTY, SECRET, is_json_structure, root_of, seconds_of, shown
 from gpudirect.findings import Finding, Severity, full_key, remove_command, set_command
 
-SECRET = "[secret]"  # noqa: S105 - what is shown in place of one
-EMPTY = ""
-
-_LONGEST_SHOWN = 120
 _INTEGER = re.compile(r"[+-]?\d+")
-_DURATION = re.compile(r"(\d+)([smhd]?)")
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _BOOLEANS = {"true": True, "false": False}
 _BOOLEAN_WORDS = ("yes", "no", "on", "off", "y", "n")
 
@@ -174,8 +169,7 @@ class ConfigReader:
         if not value:
             return None
         bounds = f"{least} to {most}"
-        found = _DURATION.fullmatch(value)
-        seconds = int(found[1]) * _SECONDS[found[2]] if found and value.isascii() else None
+        seconds = seconds_of(value)
         if seconds is None:
             self.report(
                 name,
@@ -185,8 +179,9 @@ class ConfigReader:
                 fix=self.set_to(name, least),
             )
             return None
-        if not _seconds(least) <= seconds <= _seconds(most):
-            near = least if seconds < _seconds(least) else most
+        shortest, longest = seconds_of(least) or 0, seconds_of(most) or 0
+        if not shortest <= seconds <= longest:
+            near = least if seconds < shortest else most
             self.report(name, "out of bounds", bounds, why, fix=self.set_to(name, near))
             return None
         return seconds
@@ -237,7 +232,7 @@ class ConfigReader:
             value: The value seen, where it is not the key's own.
             severity: Whether the config is refused.
         """
-        root = _root(name)
+        root = root_of(name)
         if root in self._secret_keys:
             shown = SECRET
         elif value is not None:
@@ -276,7 +271,7 @@ class ConfigReader:
             return EMPTY
         if isinstance(value, bool | int | float):
             return json.dumps(value)
-        if isinstance(value, str) and not _is_json_structure(value):
+        if isinstance(value, str) and not is_json_structure(value):
             return value
         self.report(
             name,
@@ -298,7 +293,7 @@ class ConfigReader:
         if isinstance(value, str) and not self._is_file:
             try:
                 value = json.loads(value)
-            except ValueError:
+            except (ValueError, RecursionError):
                 value = value.strip()
         if isinstance(value, list | tuple) and kind is list:
             return list(value)
@@ -344,7 +339,7 @@ class ConfigReader:
         )
 
     def _report_no_text(self, place: str, item: object) -> None:
-        text = _display(item)
+        text = shown(item)
         scalar = isinstance(item, bool | int | float)
         self.report(
             place,
@@ -356,15 +351,15 @@ class ConfigReader:
         )
 
     def _shown(self, name: str) -> str:
-        return _display(self._values.get(_root(name), EMPTY))
+        return shown(self._values.get(root_of(name), EMPTY))
 
     def _changed_by_yaml(self, place: str, written: str) -> bool:
         seen = self._seen_at(place)
         return seen is not None and seen != written and seen.lower() != written.lower()
 
     def _seen_at(self, place: str) -> str | None:
-        value: Any = self._values.get(_root(place))
-        if place != _root(place):
+        value: Any = self._values.get(root_of(place))
+        if place != root_of(place):
             for key, number in re.findall(r"\.([^.\[]+)|\[(\d+)\]", place):
                 if isinstance(value, list) and number and int(number) < len(value):
                     value = value[int(number)]
@@ -372,7 +367,7 @@ class ConfigReader:
                     value = value[key]
                 else:
                     return None
-        return None if value in (None, EMPTY) else _display(value)
+        return None if value in (None, EMPTY) else shown(value)
 
     def _trap(self, place: str) -> str:
         written = self._written.get(place)
@@ -382,32 +377,5 @@ class ConfigReader:
         return f" (the stack file says {written} without quotes, which YAML reads as {seen})"
 
 
-def _root(place: str) -> str:
-    return re.split(r"[.\[]", place, maxsplit=1)[0] if ":" not in place else place
-
-
-def _display(value: object) -> str:
-    if value is None:
-        return EMPTY
-    text = value if isinstance(value, str) and value.isprintable() else json.dumps(value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
-
-
-def _is_json_structure(text: str) -> bool:
-    if not text.startswith(("[", "{")):
-        return False
-    try:
-        return isinstance(json.loads(text), list | dict)
-    except ValueError:
-        return False
-
-
 def _words(key: ConfigKey) -> str:
     return {"integer": "whole number", "boolean": "truth value"}.get(key.type, "value")
-
-
-def _seconds(text: str) -> int:
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{text!r} is no duration")
-    return int(found[1]) * _SECONDS[found[2]]

@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpudirect.config_values import SECRET, ConfigReader
+from gpudirect.config_text import SECRET
+from gpudirect.config_values import ConfigReader
 from gpudirect.findings import Severity
 from gpudirect.stacks import GpuStack
 from gpudirect.universes import GOOGLE, UNIVERSES, Universe

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from gpudirect.config_values import SECRET
+from gpudirect.config_text import SECRET
 from gpudirect.findings import PROJECT
 from gpudirect.go_scalars import as_text, resolve
 
