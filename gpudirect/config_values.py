@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpudirect.config_keys import CONFIG_KEYS, OTHER_NAMES
+from gpudirect.config_keys import CONFIG_KEYS, OTHER_NAMES, ConfigKey
 from gpudirect.config_text import EMPTY, SECRET, is_json_structure, root_of, seconds_of, shown
 from gpudirect.findings import Finding, Severity, full_key, remove_command, set_command
 
