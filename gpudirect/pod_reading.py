@@ -104,7 +104,7 @@ def fields(mapping: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
     """
     for key in keys:
         inner = mapping.get(key)
-        if not isinstance(inner, Mapping):
+        if not isinstance(inner, dict):
             return {}
         mapping = inner
     return mapping

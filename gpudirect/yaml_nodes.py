@@ -6,6 +6,7 @@ a copy that may be changed, numbers with their text, and the document around the
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,16 @@ class RoundTripMap(CommentedMap):
 
     origin: RoundTripMap | None = None
     is_flow: bool = False
+
+    # Reading goes past ruamel.yaml's own look-ups: what a merge brings in is in the mapping.
+    __getitem__ = dict.__getitem__
+    __contains__ = dict.__contains__
+    __iter__ = OrderedDict.__iter__
+    __len__ = dict.__len__
+    get = dict.get  # type: ignore[assignment]
+    keys = OrderedDict.keys
+    values = OrderedDict.values
+    items = OrderedDict.items
 
     def __copy__(self) -> RoundTripMap:
         duplicate = RoundTripMap()
@@ -41,6 +52,10 @@ class RoundTripSeq(CommentedSeq):
     origin: RoundTripSeq | None = None
     is_flow: bool = False
     column: int = 0
+
+    __getitem__ = list.__getitem__
+    __iter__ = list.__iter__
+    __len__ = list.__len__
 
     def __copy__(self) -> RoundTripSeq:
         duplicate = RoundTripSeq()

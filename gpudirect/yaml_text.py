@@ -15,7 +15,6 @@ from ruamel.yaml.scalarstring import (
     DoubleQuotedScalarString,
     FoldedScalarString,
     LiteralScalarString,
-    ScalarString,
     SingleQuotedScalarString,
 )
 
@@ -61,14 +60,15 @@ def flow_text(value: Any, *, in_flow: bool = False) -> str:
         value: The scalar.
         in_flow: Whether it stands in brackets.
     """
-    if isinstance(value, str):
-        if isinstance(value, SingleQuotedScalarString):
-            return _single(value)
-        if isinstance(value, DoubleQuotedScalarString):
-            return _double(value)
-        if isinstance(value, ScalarString):
-            value = str(value)
+    kind = type(value)
+    if kind is str:
         return _free(value, in_flow)
+    if isinstance(value, str):
+        if kind is SingleQuotedScalarString:
+            return _single(value)
+        if kind is DoubleQuotedScalarString:
+            return _double(value)
+        return _free(str(value), in_flow)
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -100,12 +100,14 @@ def _may_be_plain(text: str, in_flow: bool) -> bool:
     return bool(analysis.allow_block_plain)
 
 
+@lru_cache(maxsize=1024)
 def _single(text: str) -> str:
     if "\n" in text or not _is_printable(text):
         return _double(text)
     return "'" + text.replace("'", "''") + "'"
 
 
+@lru_cache(maxsize=1024)
 def _double(text: str) -> str:
     return '"' + "".join(_escaped(character) for character in text) + '"'
 

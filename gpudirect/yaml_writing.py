@@ -11,15 +11,16 @@ everything else together. The tests have ruamel.yaml and PyYAML read what comes 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from ruamel.yaml.anchor import Anchor
 from ruamel.yaml.mergevalue import MergeValue
-from ruamel.yaml.scalarint import ScalarInt
-from ruamel.yaml.scalarstring import ScalarString
 
 from gpudirect.yaml_nodes import Layout, RoundTripMap, RoundTripSeq, Tree
 from gpudirect.yaml_text import block_text, flow_text
 
+_COLLECTIONS = (dict, list)
 # Slots of a comment in ruamel.yaml's tree: in front of a key or item, beside its value.
 _IN_FRONT, _BESIDE_VALUE, _BESIDE_ITEM = 1, 2, 0
 
@@ -61,14 +62,18 @@ class _Writer:
             indent: Column of its keys.
             lead: What stands in front of the first key, if that is not just space.
         """
+        space = " " * indent
         slots = node.ca.items if isinstance(node, RoundTripMap) else {}
         for key, value in _pairs(node):
             own = slots.get(key) if slots else None
             if own is not None and lead is None:
                 self._in_front(own)
             name = key.text if isinstance(key, _MergeKey) else flow_text(key)
-            line = f"{' ' * indent if lead is None else lead}{name}:"
+            line = f"{space if lead is None else lead}{name}:"
             lead = None
+            if own is None and type(value) is str and "\n" not in value:
+                self.pieces.append(f"{line} {flow_text(value)}\n")
+                continue
             beside = own[_BESIDE_VALUE] if own is not None else None
             if not self._goes_below(value):
                 text = self._beside(value, indent, self._layout.mapping)
@@ -143,7 +148,7 @@ class _Writer:
 
     def _beside(self, value: Any, indent: int, step: int) -> str:
         """Return a node that goes on the line of its key or dash."""
-        if isinstance(value, dict | list):
+        if isinstance(value, _COLLECTIONS):
             return self._inline(value)
         name = _anchor_of(value)
         if name is not None and id(value) in self._written:
@@ -183,11 +188,11 @@ class _MergeKey:
     text = "<<"
 
 
-def _pairs(node: dict[Any, Any]) -> list[tuple[Any, Any]]:
+def _pairs(node: dict[Any, Any]) -> Iterable[tuple[Any, Any]]:
     """Return a mapping's keys and values, without those that only a merge brings in."""
     merge = getattr(node, MergeValue.attrib, None)
     if not merge:
-        return list(node.items())
+        return node.items()
     pairs: list[tuple[Any, Any]] = list(node.non_merged_items())  # type: ignore[attr-defined]
     value = merge.sequence if merge.sequence is not None else merge[0]
     pairs.insert(merge.merge_pos or 0, (_MergeKey(), value))
@@ -195,16 +200,12 @@ def _pairs(node: dict[Any, Any]) -> list[tuple[Any, Any]]:
 
 
 def _is_block(node: Any) -> bool:
-    if not isinstance(node, dict | list) or not node:
-        return False
-    return not (isinstance(node, RoundTripMap | RoundTripSeq) and node.is_flow)
+    return isinstance(node, _COLLECTIONS) and bool(node) and not getattr(node, "is_flow", False)
 
 
 def _anchor_of(node: Any) -> str | None:
-    if isinstance(node, RoundTripMap | RoundTripSeq | ScalarString | ScalarInt):
-        anchor = node.yaml_anchor()
-        return anchor.value if anchor is not None else None
-    return None
+    anchor = getattr(node, Anchor.attrib, None)
+    return anchor.value if anchor is not None else None
 
 
 def _share_again(data: Any) -> Any:

@@ -301,10 +301,12 @@ def test_what_another_writer_wrote_means_the_same_afterwards(
     data: dict[str, Any], flow: bool | None, indent: int, width: int
 ) -> None:
     text = yaml.safe_dump(data, default_flow_style=flow, indent=indent, width=width)
+    # Now and then PyYAML does not read back what it wrote: what it reads is what counts.
+    meant = by_yaml_1_1(text)
     written = there_and_back(text)
-    if all(is_safe_text(word) or f"'{word}'" in text for word in words_in(data)):
+    if all(is_safe_text(word) or f"'{word}'" in text for word in words_in(meant)):
         # Kubernetes takes everything for what PyYAML meant, which knows fewer numbers.
-        assert by_yaml_1_1(written) == data
+        assert by_yaml_1_1(written) == meant
     assert by_yaml_1_1(written) == by_yaml_1_2(written)
     assert there_and_back(written) == written
 

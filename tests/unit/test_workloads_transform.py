@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pulumi
 import pytest
@@ -11,6 +12,7 @@ from pulumi.output import UNKNOWN
 from pulumi.runtime.rpc import wrap_rpc_secret
 
 from components.workload_transform import GpuDirectWorkloads
+from gpudirect.deployed_stack import StackOutputError
 from gpudirect.stacks import A3_HIGH
 from gpudirect.workloads import NcclDebug, WorkloadError
 from tests.unit.workload_samples import (
@@ -106,42 +108,26 @@ def test_a_secret_stays_secret() -> None:
     assert variables(container_named(spec["template"]["spec"], "train"))["TOKEN"] == "hush"
 
 
-class _Outputs(pulumi.runtime.Mocks):
-    """Answers for a deployed stack."""
-
-    def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
-        raise AssertionError(f"unplanned call {args.token}")
-
-    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
-        assert args.typ == "pulumi:pulumi:StackReference"
-        outputs = {
-            "gpuStack": "a3-high",
-            "networks": [{"network": f"net{n}"} for n in range(1, 5)],
-            "release": {"name": HIGH.release.name, "profile": "default"},
-        }
-        return "dev", {**args.inputs, "outputs": outputs}
-
-
 def test_everything_comes_from_the_outputs_of_a_deployed_stack() -> None:
     environment = environment_of(A3_HIGH, networks=("net1", "net2", "net3", "net4"))
+    outputs = {
+        "gpuStack": "a3-high",
+        "networks": [{"network": name} for name in environment.networks],
+        "release": {"name": environment.release.name, "profile": "default"},
+    }
     args = pulumi.ResourceTransformArgs(
         True, "kubernetes:batch/v1:Job", "lark", job(), pulumi.ResourceOptions()
     )
 
-    async def look() -> Any:
-        result = await GpuDirectWorkloads.from_stack("org/gpudirect/dev").transform(args)
-        assert result is not None
-        return result.props
+    async def look(outputs: Any) -> Any:
+        reference = SimpleNamespace(outputs=pulumi.Output.from_input(outputs))
+        workloads = GpuDirectWorkloads.from_stack(cast(pulumi.StackReference, reference))
+        result = await workloads.transform(args)
+        return result.props if result is not None else None
 
-    # Pulumi's mocks take the loop that is set, and would make one that nobody closes.
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    try:
-        pulumi.runtime.set_mocks(_Outputs())
-        assert loop.run_until_complete(look()) == render(job(), environment)
-    finally:
-        asyncio.set_event_loop(None)
-        loop.close()
+    assert asyncio.run(look(outputs)) == render(job(), environment)
+    with pytest.raises(StackOutputError, match="no output gpuStack"):
+        asyncio.run(look({}))
 
 
 def test_other_kinds_are_reached_by_a_path() -> None:
