@@ -17,7 +17,7 @@ from sandbox.plugins.pulumi_resource_gcp.resources import cluster as cluster_mod
 from sandbox.plugins.pulumi_resource_gcp.values import decode, encode
 
 from .conftest import StartEngine
-from .engine import Engine, Resource, RpcFailedError
+from .engine import Engine, Resource, RpcFailedError, unchanged
 from .google_stub import Answer, GoogleStub, Request, error, not_found
 from .programs import (
     CLUSTER,
@@ -299,7 +299,10 @@ def test_an_interrupted_creation_is_resumed_by_the_next_update(
     later = start_engine()
     later.configure()
     again = Resource(CLUSTER, "x", partial.id, later.check(CLUSTER, "x", cluster())[0], state)
+    assert unchanged(later.diff(again, cluster()))
+    google.requests.clear()
     after = later.update(again, cluster())
+    assert google.bodies == []
     assert after.outputs["operation"] == ""
     assert after.outputs["endpoint"] == "10.1.2.3"
 

@@ -131,6 +131,15 @@ class ResourceKind(ABC):
                 outputs[name] = {**(state.get(name) or {}), **given[name]}
         return outputs
 
+    def planned_state(self, inputs: Properties) -> Properties:
+        """Return what is known of a resource whose creation has begun: inputs and defaults."""
+        given, state = without_defaults(inputs), {}
+        for name, spec in self.fields.items():
+            if not spec.unsupported:
+                unset = zero(spec) if spec.default is None else spec.default
+                state[name] = unset if given.get(name) is None else given[name]
+        return state
+
     def without_api(self, state: Properties, inputs: Properties) -> Properties:
         """Return the state after a change of what the provider alone knows: nothing is asked."""
         known: Properties = {}

@@ -129,7 +129,7 @@ class Cluster(ResourceKind):
             found = self._get(call, resource_id).get("maintenancePolicy") or {}
         cluster = body.create_body(call.config, inputs, project, location, found)
         started: Properties = {
-            **without_defaults(inputs),
+            **self.planned_state(inputs),
             "id": resource_id,
             "project": project,
             "location": location,
