@@ -175,6 +175,10 @@ def run_program(
             )
         )
         settings.set_root_resource(None)
+        # The SDK keeps these for the life of the process; what an earlier run left belongs to an
+        # event loop that is closed by now.
+        settings.SETTINGS.outputs.clear()
+        settings.SETTINGS.rpc_manager.clear()
         try:
             asyncio.run(run_in_stack(_program))
         finally:
