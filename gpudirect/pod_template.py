@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpudirect.annotation_rules import check_annotation
+from gpudirect.autopilot_rules import check_mounts
 from gpudirect.container_environment import WantedVariables, merge_variables
 from gpudirect.daemon_container import DaemonPlacement
 from gpudirect.pod_reading import (
@@ -33,10 +34,7 @@ from gpudirect.workload_environment import (
     container_variables,
     pod_annotations,
 )
-from gpudirect.workload_rules import (
-    check_rules,
-    mount_problems,
-)
+from gpudirect.workload_rules import check_rules
 
 _HOSTNAME = "kubernetes.io/hostname"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -104,7 +102,7 @@ def render_template(
     if record is not None and _is_for_another_stack(record, environment, report):
         return template
     check_rules(template, environment, report)
-    mount_problems(template["spec"], context.claims, report)
+    check_mounts(template["spec"], context.claims, report)
     result = editor.root(template)
     edit = _Edit(
         environment=environment,

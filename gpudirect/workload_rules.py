@@ -1,27 +1,24 @@
-"""What GPUDirect and Autopilot refuse in a Pod, said before the cluster does.
+"""What does not go with GPUDirect in a Pod, said before anything is created.
 
-Owns the rules that look at the user's template alone. Does not own what can clash only once
-something is put in (mounts, environment): `pod_template` and its helpers report that.
+Owns the rules about GPUs, nodes and daemons that look at the user's template alone. Does not own
+what Autopilot refuses in any Pod (`autopilot_rules`), annotations (`annotation_rules`), nor what
+can clash only once something is put in: `pod_template` and its helpers report that.
 """
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gpudirect.annotation_rules import check_annotation_keys
+from gpudirect.autopilot_rules import check_autopilot
 from gpudirect.pod_reading import (
     GPU_RESOURCE,
-    ContainerView,
     Report,
     containers_of,
     fields,
     gpu_containers,
-    host_path_of,
     items,
-    mounts_by_path,
-    normal_path,
     quantity,
 )
 from gpudirect.stacks import STACKS, GpuStack
@@ -29,7 +26,9 @@ from gpudirect.workload_environment import Environment
 
 ACCELERATOR = "cloud.google.com/gke-accelerator"
 COMPUTE_CLASS = "cloud.google.com/compute-class"
-BUILT_IN_CLASSES = {"Accelerator"}
+BUILT_IN_CLASSES = frozenset(
+    ("Accelerator", "Balanced", "Performance", "Scale-Out", "general-purpose")
+)
 
 # facts autopilot.md 1.6: GKE refuses these beside a custom ComputeClass.
 NOT_WITH_A_CLASS = frozenset(
@@ -61,27 +60,6 @@ _SHARED_GPU = {
 }
 _FAST_SOCKET = "cloud.google.com/gke-nccl-fastsocket"
 _MACHINE_KEYS = ("node.kubernetes.io/instance-type", "cloud.google.com/machine-type")
-# facts autopilot.md 3.1; NET_ADMIN needs the cluster's workload policy, which every stack sets.
-_CAPABILITIES = frozenset(
-    (
-        "AUDIT_WRITE",
-        "CHOWN",
-        "DAC_OVERRIDE",
-        "FOWNER",
-        "FSETID",
-        "KILL",
-        "MKNOD",
-        "NET_ADMIN",
-        "NET_BIND_SERVICE",
-        "NET_RAW",
-        "SETFCAP",
-        "SETGID",
-        "SETPCAP",
-        "SETUID",
-        "SYS_CHROOT",
-        "SYS_PTRACE",
-    )
-)
 _DAEMON_IMAGES = frozenset(("tcpgpudmarxd", "tcpgpudmarxd-dev"))
 
 
@@ -90,7 +68,7 @@ def check_rules(template: Mapping[str, Any], environment: Environment, report: R
     spec = template["spec"]
     _check_gpus(spec, environment.stack, report)
     _check_selectors(spec, environment.stack, report)
-    _check_host_access(spec, environment.stack, report)
+    check_autopilot(spec, environment.stack, report)
     _check_fast_socket(spec, report)
     _check_daemons(spec, environment.stack, report)
     check_annotation_keys(template, environment.stack, report)
@@ -247,77 +225,6 @@ def _other_stack(values: Sequence[str]) -> str | None:
     return None
 
 
-def _check_host_access(spec: Mapping[str, Any], stack: GpuStack, report: Report) -> None:
-    for key in ("hostNetwork", "hostPID", "hostIPC"):
-        if spec.get(key):
-            report.error(f"spec.{key}", spec[key], f"{key} is refused by Autopilot", "Remove it.")
-    for view in containers_of(spec):
-        _check_container_access(view, report)
-    pairs = _library_pairs(stack)
-    allowed = {mount.host_path for mount in (*stack.daemon_mounts, *stack.workload_mounts)}
-    allowed.update(pairs)
-    by_name = {volume["name"]: host_path_of(volume) for volume in items(spec, "volumes")}
-    for index, volume in enumerate(items(spec, "volumes")):
-        path = host_path_of(volume)
-        if path is None or path in allowed or path == "/var/log" or path.startswith("/var/log/"):
-            continue
-        report.error(
-            f"spec.volumes[{index}].hostPath.path",
-            path,
-            f"volume {volume['name']!r} shows a folder of the node that Autopilot does not allow",
-            "Use an emptyDir, a PersistentVolumeClaim or a bucket.",
-        )
-    for view in containers_of(spec):
-        for mount_path, mount in mounts_by_path(view.container).items():
-            host_path = by_name.get(mount.get("name"))
-            expected = pairs.get(host_path or "")
-            if expected is not None and mount_path != expected:
-                report.error(
-                    f"{view.path}.volumeMounts[{mount.get('name')}]",
-                    f"{host_path} at {mount_path}",
-                    f"container {view.name!r} has the GPU libraries in the wrong place, "
-                    f"they belong at {expected}",
-                    f"Mount it at {expected}, or leave the mount out.",
-                )
-
-
-def _library_pairs(stack: GpuStack) -> dict[str, str]:
-    """Return the node's library folder, and the one above it, with their places [R08]."""
-    folders = {m.host_path: m.mount_path for m in stack.daemon_mounts}
-    path = next(host for host, inside in folders.items() if inside == stack.library_path)
-    return {
-        path: stack.library_path,
-        posixpath.dirname(path): posixpath.dirname(stack.library_path),
-    }
-
-
-def _check_container_access(view: ContainerView, report: Report) -> None:
-    security = fields(view.container, "securityContext")
-    if security.get("privileged"):
-        report.error(
-            f"{view.path}.securityContext.privileged",
-            security["privileged"],
-            f"container {view.name!r} is privileged, which Autopilot refuses",
-            "Remove it; the mounts that are put in make it unnecessary.",
-        )
-    for capability in items(fields(security, "capabilities"), "add"):
-        if capability.removeprefix("CAP_") not in _CAPABILITIES:
-            report.error(
-                f"{view.path}.securityContext.capabilities.add",
-                capability,
-                f"container {view.name!r} adds a capability that Autopilot refuses",
-                "Remove it.",
-            )
-    for index, port in enumerate(items(view.container, "ports")):
-        if port.get("hostPort"):
-            report.error(
-                f"{view.path}.ports[{index}].hostPort",
-                port["hostPort"],
-                f"container {view.name!r} takes a port of the node, which Autopilot refuses",
-                "Remove hostPort; Pods reach one another by their own addresses.",
-            )
-
-
 def _check_fast_socket(spec: Mapping[str, Any], report: Report) -> None:
     for view in gpu_containers(spec):
         for index, entry in enumerate(items(view.container, "env")):
@@ -358,34 +265,3 @@ def _check_daemons(spec: Mapping[str, Any], stack: GpuStack, report: Report) -> 
 
 def _image_base(image: str) -> str:
     return image.partition("@")[0].rpartition("/")[2].partition(":")[0]
-
-
-def mount_problems(spec: Mapping[str, Any], claims: frozenset[str], report: Report) -> None:
-    """Report mounts without a volume [R09] and paths that one container uses twice.
-
-    Args:
-        spec: The Pod spec.
-        claims: Names of the volume claims that the object's kind adds to each Pod.
-        report: Takes the findings.
-    """
-    names = {volume["name"] for volume in items(spec, "volumes")} | claims
-    for view in containers_of(spec):
-        seen: set[str] = set()
-        for index, mount in enumerate(items(view.container, "volumeMounts")):
-            path = normal_path(mount["mountPath"])
-            where = f"{view.path}.volumeMounts[{index}]"
-            if mount["name"] not in names:
-                report.error(
-                    where,
-                    mount["name"],
-                    f"container {view.name!r} mounts a volume that the Pod does not have",
-                    "Add it under volumes, or remove the mount.",
-                )
-            if path in seen:
-                report.error(
-                    where,
-                    path,
-                    f"container {view.name!r} mounts two things at one path",
-                    "Leave one of them.",
-                )
-            seen.add(path)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from gpudirect.autopilot_rules import check_namespace
 from gpudirect.pod_reading import GPU_RESOURCE, Report, fields
 from gpudirect.pod_template import TemplateContext, has_gpus, render_template
 from gpudirect.tree_edit import TreeEditor
@@ -40,8 +41,6 @@ __all__ = [
 ]
 
 Document = dict[str, Any]
-
-_MANAGED_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
 
 
 def render_documents(
@@ -214,14 +213,7 @@ def _put(
 def _check_object(item: Mapping[str, Any], prefix: tuple[str | int, ...]) -> list[ManifestFinding]:
     """Report what the object around the templates gets wrong."""
     report = Report(path_text(prefix))
-    namespace = fields(item, "metadata").get("namespace")
-    if namespace in _MANAGED_NAMESPACES:
-        report.error(
-            "metadata.namespace",
-            namespace,
-            "Autopilot takes no workloads in a namespace that GKE manages",
-            "Use a namespace of your own.",
-        )
+    check_namespace(fields(item, "metadata").get("namespace"), report)
     launcher = fields(item, "spec", "mpiReplicaSpecs", "Launcher", "template")
     if launcher and not has_gpus(launcher) and "NCCL" not in str(launcher).upper():
         report.warning(

@@ -199,15 +199,45 @@ REFUSED: list[tuple[str, Document, str, str]] = [
         "port of the node",
     ),
     (
+        "a capability in the kernel's spelling",
+        pod(gpu_container(securityContext={"capabilities": {"add": ["CAP_NET_RAW"]}})),
+        "capabilities.add",
+        "refuses",
+    ),
+    (
+        "all of /proc",
+        pod(gpu_container(securityContext={"procMount": "Unmasked"})),
+        "securityContext.procMount",
+        "/proc",
+    ),
+    (
         "a folder of the node",
         mounted("/data", hostPath={"path": "/mnt/disks"}),
-        "volumes[0]",
-        "'own'",
+        "containers[0].volumeMounts[0]",
+        "does not allow",
+    ),
+    (
+        "the node's logs for writing",
+        mounted("/log", hostPath={"path": "/var/log/pods"}),
+        "containers[0].volumeMounts[0]",
+        "readOnly: true",
+    ),
+    (
+        "the daemon's view of the node in another container",
+        mounted("/hostsysfs", hostPath={"path": "/sys"}),
+        "containers[0].volumeMounts[0]",
+        "does not allow",
+    ),
+    (
+        "a type of volume",
+        pod(volumes=[{"name": "own", "rbd": {"image": "x"}}]),
+        "spec.volumes[0]",
+        "type",
     ),
     (
         "the libraries one level off",
         mounted("/usr/local/nvidia", hostPath={"path": "/home/kubernetes/bin/nvidia/lib64"}),
-        "containers[0].volumeMounts[own]",
+        "containers[0].volumeMounts[0]",
         "/usr/local/nvidia/lib64",
     ),
     (
@@ -306,7 +336,7 @@ REFUSED: list[tuple[str, Document, str, str]] = [
     ),
     (
         "GKE's namespace",
-        pod(metadata={"namespace": "kube-system"}),
+        pod(metadata={"namespace": "gke-managed-system"}),
         "metadata.namespace",
         "namespace of your own",
     ),
@@ -358,8 +388,8 @@ def test_what_gpudirect_does_not_mind_is_not_refused() -> None:
                 "limits": {"nvidia.com/gpu": "8", "cpu": "100"},
                 "requests": {"nvidia.com/gpu": 8, "memory": "200Gi"},
             },
-            securityContext={"capabilities": {"add": ["NET_RAW", "CAP_SYS_PTRACE"]}},
-            volumeMounts=[{"name": "log", "mountPath": "/log"}],
+            securityContext={"capabilities": {"add": ["NET_RAW", "SYS_PTRACE"]}},
+            volumeMounts=[{"name": "log", "mountPath": "/log", "readOnly": True}],
         ),
         nodeSelector={
             ACCELERATOR: "nvidia-h100-mega-80gb",
