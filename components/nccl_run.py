@@ -1,48 +1,49 @@
 """One NCCL run in a cluster: create its objects, wait phase by phase, read the log, clean up.
 
 Owns the Kubernetes side of the smoke test: everything that the Pulumi providers cannot do. Does
-not own what is run (`nccl_smoke_test`), how the log is read and judged (`gpudirect.nccl_results`,
-`gpudirect.nccl_judgement`) nor why a run failed (`gpudirect.diagnosis`).
+not own what is run (`nccl_smoke_test`), what the states of Pods mean (`nccl_run_pods`), how the log
+is read and judged (`gpudirect.nccl_results`, `gpudirect.nccl_judgement`) nor why a run failed
+(`gpudirect.diagnosis`).
 """
 
 import contextlib
+import json
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from typing import Any
 
 import kubernetes
 import urllib3
 from kubernetes.client.exceptions import ApiException
 
+from components.nccl_run_pods import (
+    INDEX_LABEL,
+    Phase,
+    end_problem,
+    hopeless_problem,
+    phase_of,
+    summary,
+)
 from components.nccl_run_provider import LAUNCHER_CONTAINER
+from components.pod_watch import PodWatch
 from gpudirect.cluster_evidence import collect_evidence
 from gpudirect.diagnosis import Evidence
 from gpudirect.nccl_results import NcclRun, read_results
+from gpudirect.redaction import redact
+
+__all__ = ["ClusterUnreachableError", "Phase", "RunInCluster", "RunOutcome"]
 
 Document = dict[str, Any]
 
-_INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 _JOB_LABEL = "batch.kubernetes.io/job-name"
-# How long one watch stays open: how soon a cancelled run is noticed, and how often a
-# waiting run says what it waits for.
-_WATCH_SECONDS = 5
+# How often a waiting run says what it waits for, and how soon a cancelled one ends.
+_STATUS_SECONDS = 5.0
+_LOOK_SECONDS = 1.0
 _CLEAN_UP_SECONDS = 120
-# A Pod that a node could not create, or an image that is not there, does not get better by waiting
-# for the whole deadline; kubelet's own back-off has tried a few times by then.
-_HOPELESS = {"ErrImageNeverPull", "InvalidImageName", "ImageInspectError"}
-
-
-class Phase(StrEnum):
-    """What a run waits for; each has a deadline of its own."""
-
-    CAPACITY = "capacity"
-    PULL = "pull"
-    START = "start"
-    RUN = "run"
-    DONE = "done"
-
+_CLEAN_UP_WATCH_SECONDS = 5
+_LONGEST_STATUS = 200
 
 _WAITS_FOR = {
     Phase.CAPACITY: "GPU nodes for every Pod",
@@ -50,6 +51,8 @@ _WAITS_FOR = {
     Phase.START: "the receive daemons and the test containers to start",
     Phase.RUN: "the collective to finish",
 }
+# Events by which Autopilot says what it does for a Pod without a node.
+_SCALE_UP_REASONS = {"FailedScaleUp", "NotTriggerScaleUp", "TriggeredScaleUp"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +72,15 @@ class RunOutcome:
     problem: str | None
     evidence: Evidence
     seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class _End:
+    """How the wait ended: in which phase, why too early, and whether a deadline was the reason."""
+
+    phase: Phase
+    problem: str | None
+    timed_out: bool = False
 
 
 class ClusterUnreachableError(RuntimeError):
@@ -123,14 +135,16 @@ class RunInCluster:
             self._delete_objects()
         try:
             with _explaining():
-                self._create_objects()
-                phase, problem = self._wait()
+                refusal = self._create_objects()
+                end = (
+                    self._wait() if refusal is None else _End(phase=Phase.CAPACITY, problem=refusal)
+                )
                 run = self._read_log()
                 evidence = collect_evidence(
                     self._api_client,
                     self._namespace,
                     job=self._name,
-                    timed_out=problem is not None and phase is not Phase.DONE,
+                    timed_out=end.timed_out,
                     run=run,
                     expected_networks=self._networks,
                 )
@@ -139,89 +153,113 @@ class RunInCluster:
                 self._delete_objects()
         return RunOutcome(
             run=run,
-            phase=phase,
-            problem=problem,
-            evidence=evidence,
+            phase=end.phase,
+            problem=end.problem,
+            evidence=evidence if refusal is None else replace(evidence, messages=(refusal,)),
             seconds=time.monotonic() - started,
         )
 
-    def _wait(self) -> tuple[Phase, str | None]:
-        phase = Phase.CAPACITY
-        entered = time.monotonic()
-        shown, said = "", 0.0
+    def _wait(self) -> _End:
+        """Follow the Pods to the end of the run, or to what ends it early.
+
+        Pods go back and forth between pulling and starting, one image after the other, so that each
+        phase has an account of the time spent in it.
+        """
+        spent: defaultdict[Phase, float] = defaultdict(float)
+        phase, announced = Phase.CAPACITY, Phase.CAPACITY
+        pods: list[Any] = []
+        shown, said, now = "", 0.0, time.monotonic()
         self._announce(phase)
-        for pods in self._pod_states():
-            if self._cancelled():
-                return phase, "the update was cancelled"
-            reached = _phase_of(pods, self._pods_wanted)
-            if reached is Phase.DONE:
-                return reached, _end_problem(pods)
-            problem = _hopeless_problem(pods)
-            if problem is not None:
-                return phase, problem
-            if _ORDER.index(reached) > _ORDER.index(phase):
-                phase, entered, said = reached, time.monotonic(), 0.0
-                self._announce(phase)
-            if not pods and (refusal := self._refusal()) is not None:
-                return phase, refusal
-            waited = time.monotonic() - entered
-            if waited > self._deadlines[phase.value]:
-                return phase, (
-                    f"waited {waited:.0f} s for {_WAITS_FOR[phase]}, "
-                    f"the deadline of this phase is {self._deadlines[phase.value]:.0f} s"
-                )
-            summary = _summary(pods)
-            if summary != shown or waited - said >= _WATCH_SECONDS:
-                self._report(f"{phase.value}: {waited:.0f} s; {summary}", False)
-                shown, said = summary, waited
-        raise AssertionError("the stream of Pod states never ends by itself")
+        with PodWatch(self._core, self._namespace, f"{_JOB_LABEL}={self._name}") as watch:
+            while True:
+                left = self._deadlines[phase.value] - spent[phase]
+                news = watch.news(min(_LOOK_SECONDS, left))
+                before, now = now, time.monotonic()
+                spent[phase] += now - before
+                if self._cancelled():
+                    return _End(phase=phase, problem="the update was cancelled")
+                seen = bool(pods)
+                pods = pods if news is None else news
+                reached = phase_of(pods, self._pods_wanted)
+                if reached is Phase.DONE:
+                    return _End(phase=reached, problem=end_problem(pods))
+                problem = hopeless_problem(pods) if pods else self._job_problem(seen=seen)
+                if problem is not None:
+                    return _End(phase=phase, problem=problem)
+                phase = reached
+                if _ORDER.index(phase) > _ORDER.index(announced):
+                    announced = phase
+                    self._announce(phase)
+                if spent[phase] >= self._deadlines[phase.value]:
+                    return _End(
+                        phase=phase,
+                        problem=f"waited {_duration(spent[phase])} for {_WAITS_FOR[phase]}, the "
+                        f"deadline of this phase; at its end: {summary(pods)}",
+                        timed_out=True,
+                    )
+                stands = summary(pods)
+                if stands != shown or now - said >= _STATUS_SECONDS:
+                    self._say(phase, spent[phase], pods)
+                    shown, said = stands, now
 
     def _announce(self, phase: Phase) -> None:
         deadline = self._deadlines[phase.value]
         self._report(
-            f"{phase.value}: waiting for {_WAITS_FOR[phase]} (at most {deadline:.0f} s)", True
+            f"{phase.value}: waiting for {_WAITS_FOR[phase]} (at most {_duration(deadline)})", True
         )
 
-    def _pod_states(self) -> Iterator[list[Any]]:
-        """Yield the Pods of the Job whenever one changed, and every few seconds otherwise."""
-        selector = f"{_JOB_LABEL}={self._name}"
-        while True:
-            listed = self._core.list_namespaced_pod(self._namespace, label_selector=selector)
-            pods = {pod.metadata.name: pod for pod in listed.items}
-            yield list(pods.values())
-            watch = kubernetes.watch.Watch()
-            try:
-                for event in watch.stream(
-                    self._core.list_namespaced_pod,
-                    self._namespace,
-                    label_selector=selector,
-                    resource_version=listed.metadata.resource_version,
-                    timeout_seconds=_WATCH_SECONDS,
-                ):
-                    pod = event["object"]
-                    if event["type"] == "DELETED":
-                        pods.pop(pod.metadata.name, None)
-                    else:
-                        pods[pod.metadata.name] = pod
-                    yield list(pods.values())
-            except ApiException as error:
-                # The version is too old for the server: list anew.
-                if error.status != 410:
-                    raise
+    def _say(self, phase: Phase, seconds: float, pods: Sequence[Any]) -> None:
+        """Show where the run stands; without a node, also what Autopilot says of it."""
+        deadline = self._deadlines[phase.value]
+        text = f"{phase.value}: {_duration(seconds)} of {_duration(deadline)}; {summary(pods)}"
+        if phase is Phase.CAPACITY and (reason := self._scale_up(pods)) is not None:
+            text = f"{text}; {reason}"
+        self._report(text[:_LONGEST_STATUS], False)
 
-    def _refusal(self) -> str | None:
-        """Return why the Job controller could not create a Pod, if it could not."""
+    def _scale_up(self, pods: Sequence[Any]) -> str | None:
+        """Return the newest word of Autopilot's about the Pods, most of which have no node."""
+        uids = {pod.metadata.uid for pod in pods}
+        with contextlib.suppress(ApiException, urllib3.exceptions.HTTPError):
+            events = self._core.list_namespaced_event(
+                self._namespace, field_selector="involvedObject.kind=Pod"
+            ).items
+            told = [
+                event
+                for event in events
+                if event.reason in _SCALE_UP_REASONS and event.involved_object.uid in uids
+            ]
+            if told:
+                newest = max(told, key=lambda event: str(event.metadata.creation_timestamp))
+                # Of a scale-up the message is the address of an instance group.
+                is_good = newest.reason == "TriggeredScaleUp"
+                return redact(newest.reason if is_good else f"{newest.reason}: {newest.message}")
+        return None
+
+    def _job_problem(self, *, seen: bool) -> str | None:
+        """Return why the Job has no Pod, if there is a reason.
+
+        Args:
+            seen: Whether it had some a moment ago.
+        """
         events = self._core.list_namespaced_event(
             self._namespace,
             field_selector=f"involvedObject.name={self._name},reason=FailedCreate",
         )
-        if not events.items:
-            return None
-        return f"the cluster refused the Pods of the run: {events.items[-1].message}"
+        if events.items and not seen:
+            return redact(f"the cluster refused the Pods of the run: {events.items[-1].message}")
+        jobs = self._batch.list_namespaced_job(
+            self._namespace, field_selector=f"metadata.name={self._name}"
+        )
+        if not jobs.items:
+            return "the Job of the run was deleted"
+        for condition in jobs.items[0].status.conditions or ():
+            if condition.type == "Failed" and condition.status == "True":
+                return redact(f"the Job failed: {condition.reason}: {condition.message}")
+        return None
 
     def _read_log(self) -> NcclRun:
         for pod in self._core.list_namespaced_pod(
-            self._namespace, label_selector=f"{_JOB_LABEL}={self._name},{_INDEX_LABEL}=0"
+            self._namespace, label_selector=f"{_JOB_LABEL}={self._name},{INDEX_LABEL}=0"
         ).items:
             with contextlib.suppress(ApiException):
                 response = self._core.read_namespaced_pod_log(
@@ -233,9 +271,16 @@ class RunInCluster:
                 return read_results(_lines(response))
         return read_results([])
 
-    def _create_objects(self) -> None:
+    def _create_objects(self) -> str | None:
+        """Create the objects, or return why the cluster refused one."""
         for document in self._documents:
-            self._calls(document)[0](self._namespace, document)
+            try:
+                self._calls(document)[0](self._namespace, document)
+            except ApiException as error:
+                if error.status not in _REFUSALS:
+                    raise
+                return redact(f"the cluster refused the {document['kind']}: {_said(error)}")
+        return None
 
     def _delete_objects(self) -> None:
         for document in reversed(self._documents):
@@ -258,7 +303,7 @@ class RunInCluster:
                 self._namespace,
                 field_selector=f"metadata.name={self._name}",
                 resource_version=jobs.metadata.resource_version,
-                timeout_seconds=_WATCH_SECONDS,
+                timeout_seconds=_CLEAN_UP_WATCH_SECONDS,
             ):
                 if event["type"] == "DELETED":
                     return
@@ -279,70 +324,21 @@ class RunInCluster:
 
 
 _ORDER = list(Phase)
+# Admission, and an object that the API server finds invalid: answers about the object itself.
+_REFUSALS = {400, 403, 422}
 
 
-def _statuses(pod: Any) -> list[Any]:
-    return [*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())]
+def _duration(seconds: float) -> str:
+    whole = int(seconds)
+    return f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60:02} s"
 
 
-def _launcher(pods: Sequence[Any]) -> Any | None:
-    return next((pod for pod in pods if (pod.metadata.labels or {}).get(_INDEX_LABEL) == "0"), None)
-
-
-def _container_state(pod: Any | None, container: str) -> Any | None:
-    if pod is None:
-        return None
-    return next((s.state for s in _statuses(pod) if s.name == container), None)
-
-
-def _phase_of(pods: Sequence[Any], wanted: int) -> Phase:
-    """Return how far the Pods have come, the slowest deciding."""
-    state = _container_state(_launcher(pods), LAUNCHER_CONTAINER)
-    if state is not None and state.terminated is not None:
-        return Phase.DONE
-    if len(pods) < wanted or not all(pod.spec.node_name for pod in pods):
-        return Phase.CAPACITY
-    if not all(_statuses(pod) and all(s.image_id for s in _statuses(pod)) for pod in pods):
-        return Phase.PULL
-    running = [_container_state(pod, LAUNCHER_CONTAINER) for pod in pods]
-    if not all(state is not None and state.running is not None for state in running):
-        return Phase.START
-    return Phase.RUN
-
-
-def _hopeless_problem(pods: Sequence[Any]) -> str | None:
-    """Return what will not mend itself however long one waits."""
-    for pod in pods:
-        for status in _statuses(pod):
-            where = f"{pod.metadata.name}, container {status.name}"
-            waiting = status.state and status.state.waiting
-            if waiting is not None and waiting.reason in _HOPELESS:
-                return f"{where}: {waiting.reason}: {waiting.message}"
-            ended = status.state and status.state.terminated
-            # A receive daemon that stopped before its Pod's work is a failure whatever its exit
-            # code [R04]; afterwards kubelet stops it.
-            own_work = _container_state(pod, LAUNCHER_CONTAINER)
-            if own_work is not None and own_work.terminated is not None:
-                continue
-            if ended is not None and status.name != LAUNCHER_CONTAINER:
-                return f"{where} stopped with exit code {ended.exit_code}"
-    return None
-
-
-def _end_problem(pods: Sequence[Any]) -> str | None:
-    ended = _container_state(_launcher(pods), LAUNCHER_CONTAINER)
-    if ended is None or ended.terminated.exit_code == 0:
-        return None
-    return f"the launcher ended with exit code {ended.terminated.exit_code}"
-
-
-def _summary(pods: Sequence[Any]) -> str:
-    parts = []
-    for pod in sorted(pods, key=lambda pod: str(pod.metadata.name)):
-        waiting = [s.state.waiting for s in _statuses(pod) if s.state and s.state.waiting]
-        detail = waiting[0].reason if waiting else pod.status.phase
-        parts.append(f"{pod.metadata.name} {detail}")
-    return ", ".join(parts) or "no Pod yet"
+def _said(error: ApiException) -> str:
+    """Return what the API server says, without the envelope."""
+    try:
+        return str(json.loads(error.body or "")["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"{error.status} {error.reason}"
 
 
 def _lines(response: Any) -> Iterator[str]:
@@ -372,7 +368,7 @@ def _explaining() -> Iterator[None]:
         yield
     except ApiException as error:
         raise ClusterUnreachableError(
-            f"the API server answered {error.status} {error.reason}: {error.body}"
+            redact(f"the API server answered {error.status} {error.reason}: {_said(error)}")
         ) from error
     except urllib3.exceptions.HTTPError as error:
         raise ClusterUnreachableError(f"the API server cannot be reached: {error}") from error

@@ -74,11 +74,14 @@ def result_without_run(reason: str) -> Result:
     """Return the result of a run that could not even begin."""
     empty = NcclRun(status="incomplete", reason=reason)
     judgement = judge(empty, reference=(), nodes=0)
+    # Imported here as in `_causes`.
+    from gpudirect.diagnosis import Evidence, diagnose
+
     return to_json(empty, judgement) | {
         "reasons": [reason],
         "phase": "capacity",
         "seconds": 0.0,
-        "diagnosis": [],
+        "diagnosis": [d.to_json() for d in diagnose(Evidence(messages=(reason,))) if d.is_failure],
     }
 
 

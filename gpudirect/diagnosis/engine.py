@@ -100,7 +100,9 @@ def _run_diagnoses(run: NcclRun | None) -> Iterator[Diagnosis]:
     if run.transport == "socket":
         yield failure("plugin-not-loaded", where, "transport is Socket")
     for line in run.problem_lines:
-        for cause in causes_in(line, "log", table_seen=bool(run.rows)):
+        for cause in causes_in(
+            line, "log", table_seen=bool(run.rows), started=run.ranks is not None
+        ):
             yield explain_text(cause, where, line)
 
 
@@ -118,11 +120,11 @@ def _slow_run(run: NcclRun) -> list[Diagnosis]:
 def _without_echoes(failures: Sequence[Diagnosis]) -> list[Diagnosis]:
     """Leave out repetitions, and what only repeats a better known cause at the same place."""
     unique = _unique(failures)
-    explained = {d.where for d in unique if d.cause != "container-failed"}
+    explained = {d.where for d in unique if d.cause not in _GENERAL}
     by_name = {d.cause for d in unique}
     kept = []
     for diagnosis in unique:
-        if diagnosis.cause == "container-failed" and diagnosis.where in explained:
+        if diagnosis.cause in _GENERAL and diagnosis.where in explained:
             continue
         if diagnosis.cause == "installer-waiting" and by_name & {
             "installer-failed",
@@ -131,6 +133,10 @@ def _without_echoes(failures: Sequence[Diagnosis]) -> list[Diagnosis]:
             continue
         kept.append(diagnosis)
     return kept
+
+
+# They only say that something is wrong at a place.
+_GENERAL = {"container-failed", "not-schedulable"}
 
 
 def _unique(diagnoses: Sequence[Diagnosis]) -> list[Diagnosis]:

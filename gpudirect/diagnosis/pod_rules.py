@@ -51,6 +51,11 @@ _BEFORE_NODE = {
     "quota-exceeded", "reservation-mismatch", "zone-without-machine", "placement-refused",
     "no-capacity", "not-schedulable", "quota-of-namespace", "cluster-too-old",
 }  # fmt: skip
+# What the kubelet says of a container that it could not start, and tries again.
+_START_EVENTS = {
+    "Failed", "FailedCreatePodSandBox", "FailedMount", "FailedAttachVolume", "InspectFailed",
+    "NetworkNotReady", "BackOff",
+}  # fmt: skip
 # What a finished run can still be told: that it went over plain TCP.
 _AFTER_SUCCESS = {"plugin-not-loaded", "wrong-mtu"}
 _BAD_VERDICTS = {"degraded", "failed", "incomplete"}
@@ -90,7 +95,10 @@ def _pod_level(
     if problem is not None:
         yield problem
     causes = set()
+    is_up = _all_have_started(pod)
     for event in events:
+        if is_up and event.get("reason") in _START_EVENTS:
+            continue
         text = f"{event.get('reason')}: {event.get('message')}"
         for cause in causes_in(text, "event"):
             if not (has_node and cause in _BEFORE_NODE):
@@ -111,6 +119,12 @@ def _pod_level(
     if lost or (disruption is not None and disruption.get("status") == "True"):
         source: Mapping[str, Any] = status if lost else disruption or {}
         yield failure("node-lost", place, f"{source.get('reason')}: {source.get('message')}")
+
+
+def _all_have_started(pod: KubeObject) -> bool:
+    """Say whether every container got to run, so that what kept one from it is past."""
+    states = [status.get("state") or {} for status, _ in container_statuses(pod)]
+    return bool(states) and all("running" in state or "terminated" in state for state in states)
 
 
 def _container(
@@ -209,13 +223,14 @@ def _from_log(
 ) -> Iterator[Diagnosis]:
     name = str(status.get("name"))
     table_seen = any("busbw" in line for line in lines)
+    started = _has_started(lines)
     ended = (status.get("state") or {}).get("terminated") or {}
     succeeded = ended.get("exitCode") == 0 and name not in DAEMON_CONTAINERS
     # An ended installer that succeeded has nothing to say; neither does a daemon that was stopped.
     if (addon_of(pod) is not None or name in DAEMON_CONTAINERS) and succeeded:
         return
     for line in lines:
-        for cause in causes_in(line, "log", table_seen=table_seen):
+        for cause in causes_in(line, "log", table_seen=table_seen, started=started):
             if not succeeded or cause in _AFTER_SUCCESS:
                 yield explain_text(cause, pod_place(pod, name), line)
         mtu = _MTU.search(line[:1000])
@@ -223,10 +238,14 @@ def _from_log(
             yield failure("wrong-mtu", pod_place(pod, name), line)
 
 
+def _has_started(lines: Sequence[str]) -> bool:
+    """Say whether the ranks have spoken to one another: the first one lists them all."""
+    return any("nThread" in line or "Using devices" in line for line in lines)
+
+
 def _hang(evidence: Evidence, key: LogKey, place: str, lines: Sequence[str]) -> Iterator[Diagnosis]:
     silent = evidence.silent_seconds.get(key, 0.0)
-    started = any("nThread" in line or "Using devices" in line for line in lines)
-    if not started or not (silent >= SILENCE_SECONDS or evidence.timed_out):
+    if not _has_started(lines) or not (silent >= SILENCE_SECONDS or evidence.timed_out):
         return
     text = f"silent for {silent:.0f} s after: {lines[-1].strip()}"
     has_rows = any(_ROW.search(f" {line[:400]}") for line in lines)

@@ -30,18 +30,27 @@ class TextRule:
         cause: Identifier of the cause.
         pattern: The wording.
         kinds: Where this wording means that cause.
-        before_table: Whether it means nothing once the test has printed its table: launchers try
-            several times.
+        before_table: Whether it means nothing once the test has printed its table.
+        before_start: Whether it means nothing once the ranks have spoken to one another: a launcher
+            tries several times.
     """
 
     cause: str
     pattern: re.Pattern[str]
     kinds: frozenset[Kind]
     before_table: bool = False
+    before_start: bool = False
 
 
-def _rule(cause: str, pattern: str, *kinds: Kind, before_table: bool = False) -> TextRule:
-    return TextRule(cause, re.compile(pattern, re.IGNORECASE), frozenset(kinds), before_table)
+def _rule(
+    cause: str,
+    pattern: str,
+    *kinds: Kind,
+    before_table: bool = False,
+    before_start: bool = False,
+) -> TextRule:
+    compiled = re.compile(pattern, re.IGNORECASE)
+    return TextRule(cause, compiled, frozenset(kinds), before_table, before_start)
 
 
 _EVENT: Final = ("event", "message")
@@ -211,7 +220,7 @@ TEXT_RULES: Final = (
         r"ssh: connect to host .{0,160}(?:refused|timed out|No route)"
         r"|Could not resolve hostname|ORTE was unable to reliably start",
         "log",
-        before_table=True,
+        before_start=True,
     ),
     _rule(
         "firewall-closed",
@@ -225,12 +234,23 @@ TEXT_RULES: Final = (
 )
 
 
-def causes_in(text: str, kind: Kind, *, table_seen: bool = False) -> Iterator[str]:
-    """Yield the causes that a text names, each once, in the order of the rules."""
+def causes_in(
+    text: str, kind: Kind, *, table_seen: bool = False, started: bool = False
+) -> Iterator[str]:
+    """Yield the causes that a text names, each once, in the order of the rules.
+
+    Args:
+        text: The text; what is beyond `MAX_TEXT_CHARACTERS` is not read.
+        kind: Where it comes from.
+        table_seen: Whether the test has printed its table.
+        started: Whether the test has listed its ranks.
+    """
     text = text[:MAX_TEXT_CHARACTERS]
     seen = set()
     for rule in TEXT_RULES:
-        if kind not in rule.kinds or rule.cause in seen or (rule.before_table and table_seen):
+        if kind not in rule.kinds or rule.cause in seen:
+            continue
+        if (rule.before_table and table_seen) or (rule.before_start and (started or table_seen)):
             continue
         if rule.pattern.search(text) is not None:
             seen.add(rule.cause)

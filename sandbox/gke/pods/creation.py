@@ -26,6 +26,8 @@ from sandbox.gke.pods.world import PodRecord, World
 KubeObject = dict[str, Any]
 DEVICES_ANNOTATION = "devices.gke.io/container."
 _PLUGIN = "10-device_injector_nri"
+_DEFAULT_MTU_BYTES = 1460
+"""MTU of a VPC where nothing else was said, the cluster's own in most projects."""
 _CAPABILITY_NAMES = (
     "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE SETFCAP SETGID"
     " SETPCAP SETUID SYS_CHROOT"
@@ -89,8 +91,9 @@ async def create_container(
     root = root_of(image)
     root.write("/etc/hosts", f"127.0.0.1 localhost\n{pod.address} {pod.hostname}\n")
     root.write("/etc/hostname", f"{pod.hostname}\n")
-    for number in range(len(pod.nics) + 1):
-        root.write(f"/sys/class/net/eth{number}/address", "")
+    for interface, mtu_bytes in _interfaces(pod).items():
+        root.write(f"/sys/class/net/{interface}/address", "")
+        root.write(f"/sys/class/net/{interface}/mtu", f"{mtu_bytes}\n")
     container = Container(
         name=spec["name"],
         image=image,
@@ -108,6 +111,12 @@ async def create_container(
         gpus=gpus,
     )
     return Created(container, f"containerd://{uuid.uuid4().hex}{uuid.uuid4().hex}")
+
+
+def _interfaces(pod: PodRecord) -> dict[str, int]:
+    """Return the Pod's interfaces with their MTU in bytes."""
+    additional = {name: nic.mtu_bytes for name, nic in sorted(pod.nics.items())}
+    return {"eth0": _DEFAULT_MTU_BYTES, **additional}
 
 
 def injected_devices(container: str, pod: PodRecord) -> set[str]:

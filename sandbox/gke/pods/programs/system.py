@@ -25,15 +25,15 @@ async def run(process: Process, words: Sequence[str]) -> int:
 
 async def shell(process: Process, words: Sequence[str]) -> int:
     """`sh` and `bash`: `-c script`, a script file, or a script on standard input."""
-    flags = ""
+    flags, prelude = "", ""
     rest = list(words[1:])
     while rest and re.fullmatch(r"[-+][a-zA-Z]+|--\w+", rest[0]):
         option = rest.pop(0)
         if option in {"-o", "+o"} and rest:
-            rest.pop(0)
+            prelude += f"set {option} {rest.pop(0)}\n"
         elif not option.startswith("--"):
             flags += option[1:]
-    prelude = "".join(f"set -{flag}\n" for flag in flags if flag in "eux")
+    prelude += "".join(f"set -{flag}\n" for flag in flags if flag in "eux")
     if "c" in flags:
         if not rest:
             await process.complain(f"{words[0]}: -c: option requires an argument")
