@@ -143,5 +143,7 @@ def show(status: Status, home: Home, console: Console) -> None:
             continue
         table = Table(*columns, title=title, title_justify="left", box=None)
         for row in rows:
-            table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
+            # Of a path in the cloud only the name: the rest is in the other columns.
+            cells = (str(row[column] or "").rpartition("/")[2] for column in columns)
+            table.add_row(*cells)
         console.print(table)

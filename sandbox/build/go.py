@@ -14,7 +14,6 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
 
 from sandbox.build.errors import BuildError, explain
 
@@ -100,6 +99,7 @@ class Go:
         try:
             return _collect(what, command, process, watch)
         except BaseException:
+            # Before its streams are closed: a thread reads one of them until Go has ended.
             _end(process)
             raise
 
@@ -107,22 +107,25 @@ class Go:
 def _collect(
     what: str, command: Sequence[str], process: subprocess.Popen[str], watch: Watch
 ) -> str:
+    if process.stdout is None or process.stderr is None:
+        raise ValueError("both streams of Go must be pipes")
+    errors = process.stderr
     printed: list[str] = []
 
-    def read_errors(stream: IO[str]) -> None:
-        for line in stream:
-            printed.append(line.rstrip())
-            watch(printed[-1])
+    def read_errors() -> None:
+        with errors:
+            for line in errors:
+                printed.append(line.rstrip())
+                watch(printed[-1])
 
-    with process:
-        if process.stdout is None or process.stderr is None:
-            raise ValueError("both streams of Go must be pipes")
-        reader = threading.Thread(target=read_errors, args=(process.stderr,), daemon=True)
-        reader.start()
-        output = process.stdout.read()
-        reader.join()
-    if process.returncode != 0:
-        raise explain(what, ["go", *command[1:]], process.returncode, printed)
+    reader = threading.Thread(target=read_errors, daemon=True)
+    reader.start()
+    with process.stdout as stdout:
+        output = stdout.read()
+    reader.join()
+    code = process.wait()
+    if code != 0:
+        raise explain(what, ["go", *command[1:]], code, printed)
     return output
 
 

@@ -9,6 +9,9 @@ backends as well; a salt of this machine's state has no place in them. Owns the 
 - Commands that write stack files (`stack`, `config`, `new`) run as a child; a salt that they added
   is moved into the copy afterwards. Values that were encrypted keep theirs: they need it.
 
+It also ends the locks that dead commands left in the sandbox's own state: a command that is killed
+cannot take its lock away, and a folder has nobody to let it expire, as Pulumi Cloud does.
+
 Everything else goes to the CLI as it is. See docs/adr/0003-salt-outside-the-stack-files.md.
 
 Usage: pulumi_cli.py REAL_PULUMI FOLDER_FOR_COPIES ARGUMENT…
@@ -21,6 +24,7 @@ import json
 import os
 import re
 import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -37,6 +41,8 @@ def main(arguments: list[str]) -> None:
     real, copies, *words = arguments
     command = next((word for word in words if word in _OPERATIONS + _WRITERS), "")
     project = _project_folder(Path(_option(words, "-C", "--cwd"))) if command else None
+    if command:
+        _end_dead_locks(Path(copies).parent / "pulumi")
     if project is not None:
         digest = hashlib.sha256(bytes(project)).hexdigest()[:16]
         project_copies = Path(copies, digest)
@@ -73,6 +79,43 @@ def _write(path: Path, content: bytes) -> None:
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")
     unfinished.write_bytes(content)
     unfinished.replace(path)
+
+
+def _end_dead_locks(state: Path) -> None:
+    """Remove the locks of commands on this machine that no longer run.
+
+    A lock stays if anything about it is in doubt: another backend than the sandbox's own, another
+    machine, no pid, or a process with that pid that ran already when the lock was written.
+    """
+    if os.environ.get("PULUMI_BACKEND_URL") != f"file://{state}":
+        return
+    for file in (state / ".pulumi" / "locks").rglob("*.json"):
+        try:
+            lock = json.loads(file.read_bytes())
+            written = file.stat().st_mtime
+        except (OSError, ValueError):
+            continue  # Its command has just ended, or writes it at this moment.
+        ours = isinstance(lock, dict) and lock.get("hostname") == socket.gethostname()
+        if ours and isinstance(lock.get("pid"), int) and not _ran_at(lock["pid"], written):
+            file.unlink(missing_ok=True)
+            sys.stderr.write(
+                f"Removed the lock of a command that no longer runs (pid {lock['pid']}).\n"
+            )
+
+
+def _ran_at(pid: int, moment: float) -> bool:
+    """Return whether a process runs that was there at a moment, and not one that has its pid."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        dead = process.status() == psutil.STATUS_ZOMBIE
+        # A second of tolerance: the start is derived from the boot time, which moves a little.
+        return not dead and process.create_time() < moment + 1
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.Error:
+        return True
 
 
 def _salted_copy(words: list[str], project: Path, copies: Path) -> Path | None:
@@ -154,10 +197,18 @@ def _put_back(path: Path, content: bytes) -> None:
 
 
 def _values(content: bytes) -> object:
+    """Return what a stack file says, scalars as text: Pulumi turns `false` into `"false"`."""
     # Only after a salt was added: no other command pays for the import.
     import yaml
 
-    return yaml.safe_load(content)
+    def plain(node: yaml.Node | None) -> object:
+        if isinstance(node, yaml.MappingNode):
+            return {str(plain(key)): plain(value) for key, value in node.value}
+        if isinstance(node, yaml.SequenceNode):
+            return [plain(item) for item in node.value]
+        return node.value if node is not None else None
+
+    return plain(yaml.compose(content))
 
 
 if __name__ == "__main__":

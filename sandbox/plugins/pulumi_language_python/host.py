@@ -19,6 +19,8 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, lambda *_: os._exit(0))
 
 import importlib.util
+import stat
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -83,8 +85,25 @@ def _load_service() -> Any:
     return module.handlers()
 
 
+def _end_with_engine() -> None:
+    """End when the engine is gone: a killed one tells nobody, but its end of the pipe closes."""
+    if not stat.S_ISFIFO(os.fstat(0).st_mode):
+        return
+
+    def wait() -> None:
+        while os.read(0, 4096):
+            pass
+        if os.getpgrp() == os.getpid():
+            # With the plug-ins that it has started.
+            os.killpg(os.getpid(), signal.SIGKILL)
+        os._exit(0)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def main() -> None:
     """Serve until the engine ends this process; the first line printed is the port."""
+    _end_with_engine()
     server = grpc.server(ThreadPoolExecutor(max_workers=8), options=_NO_MESSAGE_LIMIT)
     server.add_generic_rpc_handlers((LazyLanguageHost(),))
     port = server.add_insecure_port("127.0.0.1:0")
