@@ -1,13 +1,15 @@
 """Waiting for long-running operations of the three kinds of API [facts real-provider.md].
 
-The real provider looks at once and then every 10 s. Here the pause starts short and grows to
-the same 10 s: an operation that a fast server ends within a second would otherwise cost ten, and
-one that takes minutes is asked for no more often than at the real provider. `gcp:pollInterval`
-sets a fixed pause, as there.
+The real provider looks at once and then every 10 s. Here the pause follows the time that has
+passed: a fixed share of it, from a tenth of a second up to the same 10 s. What a fast server ends
+within a second would otherwise cost ten, what takes minutes is noticed with the same relative
+delay, and is asked for no more often than at the real provider. `gcp:pollInterval` sets a fixed
+pause, as there.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,9 +17,9 @@ from .configuration import COMPUTE, CONTAINER, SERVICE_USAGE
 from .errors import OperationError
 from .transport import Client, Deadline
 
-_FIRST_PAUSE_SECONDS = 0.05
-_GROWTH = 1.5
+_SHORTEST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 10.0
+_SHARE_OF_ELAPSED = 0.04
 
 Json = Mapping[str, Any]
 
@@ -28,15 +30,21 @@ class Poller:
     def __init__(self, client: Client, deadline: Deadline) -> None:
         self._fixed = client.config.poll_interval_seconds
         self._deadline = deadline
-        self._pause = _FIRST_PAUSE_SECONDS
+        self._started = time.monotonic()
 
     def wait(self) -> bool:
         """Pause before the next look; False once the time is over."""
         if self._deadline.remaining <= 0:
             return False
-        self._deadline.pause(self._pause if self._fixed is None else self._fixed)
-        self._pause = min(self._pause * _GROWTH, _LONGEST_PAUSE_SECONDS)
+        self._deadline.pause(pause_after(time.monotonic() - self._started, self._fixed))
         return True
+
+
+def pause_after(elapsed: float, fixed: float | None = None) -> float:
+    """Return how long to wait, in seconds, when so many have passed already."""
+    if fixed is not None:
+        return fixed
+    return min(max(elapsed * _SHARE_OF_ELAPSED, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
 
 
 def wait_compute(
