@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, collapse_addresses
+from itertools import islice
 
 GPU_NETWORK_MTU_BYTES = 8244
 """MTU of every GPU network (the page); no other works with GPUDirect-TCPX and TCPXO."""
@@ -21,6 +22,9 @@ AUTO_MODE_RANGE = IPv4Network("10.128.0.0/9")
 """Where the subnets of an auto-mode VPC such as `default` lie [facts google-cloud.md §3]."""
 
 _PRIVATE = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
+# Where GPU networks are looked for first: Google takes ranges of its own choice from 10.0.0.0/8.
+_PRIVATE_BY_CHOICE = _PRIVATE[::-1]
+_MOST_TRIED = 256
 _UNUSABLE = (
     (IPv4Network("0.0.0.0/8"), "this network"),
     (IPv4Network("127.0.0.0/8"), "loopback"),
@@ -52,7 +56,8 @@ class NamedRange:
         key: The key.
         label: What the range is for.
         network: The range.
-        stated: Whether the user wrote it. An implied one is not the user's to mend.
+        stated: Whether it is the environment's own and can be mended. A range that follows from
+            something else, or that belongs to others, is not.
     """
 
     key: str
@@ -127,6 +132,16 @@ def least_supernet_prefix(count: int, nodes: int = 0) -> int:
 def is_covered(network: IPv4Network, by: Iterable[IPv4Network]) -> bool:
     """Return whether one of the ranges, or several together, hold a whole range."""
     return any(network.subnet_of(part) for part in collapse_addresses(by))
+
+
+def free_range(prefix: int, taken: Sequence[IPv4Network]) -> str:
+    """Return a private range of a size that meets none of others, or nothing."""
+    for supernet in _PRIVATE_BY_CHOICE:
+        if supernet.prefixlen <= prefix:
+            for part in islice(supernet.subnets(new_prefix=prefix), _MOST_TRIED):
+                if not any(part.overlaps(network) for network in taken):
+                    return str(part)
+    return ""
 
 
 def overlaps(ranges: Sequence[NamedRange]) -> list[tuple[NamedRange, NamedRange]]:

@@ -17,6 +17,7 @@ from gpudirect.addressing import (
     NamedRange,
     RangeError,
     carve,
+    free_range,
     is_covered,
     is_private,
     least_supernet_prefix,
@@ -191,18 +192,20 @@ def fabric_settings(
 def check_overlaps(reader: ConfigReader, ranges: Sequence[NamedRange]) -> None:
     """Report every two ranges of an environment that share addresses."""
     for first, second in overlaps(ranges):
-        # The one that the user wrote is the one to mend.
         mine, other = (second, first) if second.stated else (first, second)
         if not mine.stated:
             continue
+        named = f" ({full_key(other.key)})" if other.stated else ""
+        others = [item.network for item in ranges if item is not mine]
+        free = free_range(mine.network.prefixlen, others)
         reader.report(
             mine.key,
-            f"it shares addresses with the {other.label}, {other.network}"
-            + (f" ({full_key(other.key)})" if other.stated else ""),
+            f"it shares addresses with the {other.label}, {other.network}{named}",
             "ranges that have no address in common",
             "a Pod has a NIC in each GPU network beside its own, and one address can be in only "
             "one of them",
             value=str(mine.network),
+            fix=reader.set_to(mine.key, free) if free else "",
         )
 
 
@@ -227,7 +230,7 @@ def _explicit_subnets(
     if stack is not None and len(texts) != stack.nic_count:
         reader.report(
             "fabricSubnets",
-            f"{len(texts)} ranges",
+            f"{len(texts)} range{'' if len(texts) == 1 else 's'}",
             f"{stack.nic_count} ranges, one for each GPU NIC of {stack.name}",
             "a missing NIC leaves a GPU without network, and one more takes the PCI slot of a GPU's"
             " NIC",

@@ -111,7 +111,7 @@ def read_network_names(reader: ConfigReader, stack: GpuStack | None) -> tuple[st
     if len(names) != stack.nic_count:
         reader.report(
             "networkNames",
-            f"{len(names)} names",
+            f"{len(names)} name{'' if len(names) == 1 else 's'}",
             f"{stack.nic_count} names, one for each GPU NIC of {stack.name}",
             "a Pod lists every NIC of its node by the name of its network",
         )

@@ -8,7 +8,7 @@ rules within a part (`location`, `naming`, `fabric_settings`, `cluster_settings`
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from gpudirect.addressing import NamedRange
@@ -194,7 +194,7 @@ def read_settings(
     )
     ranges = (*fabric.ranges, *cluster.ranges)
     reserved = _read_reserved(reader)
-    check_overlaps(reader, [*ranges, *reserved])
+    check_overlaps(reader, [*reserved, *ranges])
     registry = _read_registry(reader, location.universe)
     labels = read_labels(reader)
     allow_replace = reader.choice("allowReplace") or ""
@@ -285,11 +285,10 @@ def _read_reserved(reader: ConfigReader) -> list[NamedRange]:
     found = []
     for number, text in enumerate(reader.texts("reservedCidrs") or ()):
         place = f"reservedCidrs[{number}]"
-        item = read_range(
-            reader, place, text, label="range of others", public=True, is_subnet=False
-        )
+        label = f"range of others in gpudirect:{place}"
+        item = read_range(reader, place, text, label=label, public=True, is_subnet=False)
         if item:
-            found.append(NamedRange(key=place, label=item.label, network=item.network))
+            found.append(replace(item, stated=False))
     return found
 
 

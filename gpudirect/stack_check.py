@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from ipaddress import IPv4Network
-from itertools import islice
 
-from gpudirect.addressing import NamedRange
+from gpudirect.addressing import NamedRange, free_range
 from gpudirect.config_keys import CONFIG_KEYS
 from gpudirect.findings import Finding, full_key, remove_command, set_command
 from gpudirect.settings import Settings, read_settings
@@ -26,10 +24,6 @@ from gpudirect.stack_files import (
 from gpudirect.versions import ServerConfig
 
 _KNOWN_NAMESPACES = ("gpudirect", "gcp", "kubernetes", "pulumi")
-_PRIVATE_SUPERNETS = tuple(
-    IPv4Network(text) for text in ("192.168.0.0/16", "172.16.0.0/12", "10.0.0.0/8")
-)
-_MOST_TRIED = 256
 
 
 @dataclass(slots=True)
@@ -141,7 +135,7 @@ def _shared_ranges(checked: CheckedFile, others: Sequence[CheckedFile]) -> Itera
         )
         taken = [item.network for item in checked.ranges if item is not mine]
         taken += [item.network for item, _ in foreign]
-        free = _free_range(mine.network.prefixlen, taken)
+        free = free_range(mine.network.prefixlen, taken)
         yield Finding(
             key=full_key(mine.key),
             value=str(mine.network),
@@ -153,16 +147,6 @@ def _shared_ranges(checked: CheckedFile, others: Sequence[CheckedFile]) -> Itera
             if free
             else remove_command(mine.key, stack_name=checked.stack_name),
         )
-
-
-def _free_range(prefix: int, taken: Sequence[IPv4Network]) -> str:
-    """Return a private range of a size that meets none of others, or nothing."""
-    for supernet in _PRIVATE_SUPERNETS:
-        if supernet.prefixlen <= prefix:
-            for part in islice(supernet.subnets(new_prefix=prefix), _MOST_TRIED):
-                if not any(part.overlaps(network) for network in taken):
-                    return str(part)
-    return ""
 
 
 def _shared_names(checked: CheckedFile, others: Sequence[CheckedFile]) -> Iterator[Finding]:
