@@ -12,8 +12,9 @@ from typing import Any
 
 from gpudirect.pod_reading import ContainerView, Report
 from gpudirect.tree_edit import TreeEditor
-from gpudirect.workload_environment import DEBUG_VARIABLES, LIBRARY_PATH
+from gpudirect.workload_environment import DEBUG_VARIABLES, LIBRARY_PATH, MANY_NODES
 
+_LOUD = ("INFO", "TRACE")
 # Values that take NCCL off the GPU network however well the rest is set.
 _BYPASS = ("NCCL_NET", "NCCL_NET_PLUGIN")
 
@@ -28,6 +29,7 @@ class WantedVariables:
         required: Variables whose values the plug-in enforces.
         debug: Variables of the debug log that was asked for.
         library_path: Folder that `LD_LIBRARY_PATH` must reach.
+        nodes: How many nodes the workload spans.
     """
 
     values: Mapping[str, str]
@@ -35,6 +37,7 @@ class WantedVariables:
     required: Mapping[str, str]
     debug: Mapping[str, str]
     library_path: str
+    nodes: int
 
 
 def merge_variables(
@@ -74,6 +77,18 @@ def merge_variables(
             )
     for entry in entries:
         _check_quotes(entry, view, report)
+    own = {entry["name"]: entry.get("value") for entry in entries}
+    if (
+        wanted.nodes >= MANY_NODES
+        and own.get("NCCL_DEBUG") in _LOUD
+        and not own.get("NCCL_DEBUG_FILE")
+    ):
+        report.warning(
+            f"{view.path}.env[NCCL_DEBUG]",
+            own["NCCL_DEBUG"],
+            f"container {view.name!r} has every rank on {wanted.nodes} nodes log into one place",
+            "Set NCCL_DEBUG to WARN, or NCCL_DEBUG_FILE to /DIRECTORY/NAME.%h.%p.",
+        )
 
 
 def _leave_last_of_each_name(entries: list[Any], view: ContainerView, report: Report) -> None:

@@ -56,8 +56,11 @@ class DaemonPlacement:
         self._editor = editor
         self._spec = spec
         self._environment = environment
-        self._can_end = can_end
         self._report = report
+        # An init container with GPUs needs the daemon before the other containers start.
+        starts_early = any(gpu_limit(item) is not None for item in items(spec, "initContainers"))
+        self._is_sidecar = can_end or starts_early
+        self._keeps_from = "ending" if can_end else "starting: an init container needs it"
         self._found = next(
             (
                 view
@@ -67,8 +70,8 @@ class DaemonPlacement:
             None,
         )
         if self._found is None:
-            section = "initContainers" if can_end else "containers"
-            self.container = self._wanted(sidecar=can_end)
+            section = "initContainers" if self._is_sidecar else "containers"
+            self.container = self._wanted(sidecar=self._is_sidecar)
             self.view = ContainerView(section, len(items(spec, section)), self.container)
         else:
             self.view = self._found
@@ -80,22 +83,22 @@ class DaemonPlacement:
         """Put the container where it belongs.
 
         A Pod that must end has it as a native sidecar, which kubelet stops when the work is done
-        [R11]: in front of the first init container with GPUs, else behind all of them, so that
-        the user's downloads need not wait for the daemon. Elsewhere it is the last container:
-        some operators take the first one for the workload's.
+        [R11], and so has one with GPUs in an init container. It stands in front of the first init
+        container with GPUs, else behind all of them, so that the user's downloads need not wait
+        for the daemon. Elsewhere it is the last container: some operators take the first one for
+        the workload's.
         """
         if self._found is not None:
-            if self._found.section == "containers" and self._can_end:
-                self._report.warning(
-                    self._found.path,
-                    None,
-                    f"the daemon {self._found.name!r} would keep the Pod from ending",
-                    "It was made a native sidecar.",
-                )
-                del self._editor.sequence(self._spec, "containers")[self._found.index]
-            else:
+            if self._found.section == "initContainers" or not self._is_sidecar:
                 return
-        if not self._can_end:
+            self._report.warning(
+                self._found.path,
+                None,
+                f"the daemon {self._found.name!r} would keep the Pod from {self._keeps_from}",
+                "It was made a native sidecar.",
+            )
+            del self._editor.sequence(self._spec, "containers")[self._found.index]
+        if not self._is_sidecar:
             self._editor.sequence(self._spec, "containers").append(self.container)
             return
         init_containers = self._editor.sequence(self._spec, "initContainers")
@@ -128,12 +131,20 @@ class DaemonPlacement:
 
     def _bring_up_to_date(self, previous: tuple[str, list[str]]) -> None:
         """Change only what is wrong or missing; a user's own daemon may be written another way."""
-        sidecar = self._can_end or self.view.section == "initContainers"
+        sidecar = self._is_sidecar or self.view.section == "initContainers"
         wanted = self._wanted(sidecar=sidecar)
         previous_image, previous_words = previous
         self._update_image(wanted["image"], previous_image)
         self._update_command(wanted, previous_words)
         if sidecar and self.container.get("restartPolicy") != _SIDECAR:
+            if self.view.section == "initContainers":
+                self._report.warning(
+                    self.view.path,
+                    None,
+                    f"the daemon {self.view.name!r} is an init container that never ends, so the "
+                    "others would never start",
+                    "It was made a native sidecar (restartPolicy: Always).",
+                )
             self.container["restartPolicy"] = _SIDECAR
         capabilities = self._editor.sequence(
             self._editor.mapping(

@@ -268,6 +268,7 @@ def _put_in_containers(edit: _Edit, debug: Mapping[str, str]) -> None:
         },
         debug=debug,
         library_path=stack.library_path,
+        nodes=edit.context.nodes,
     )
     for view in gpu_containers(edit.spec):
         section = edit.editor.sequence(edit.spec, view.section)

@@ -112,7 +112,7 @@ PLAIN = st.one_of(
 
 
 @given(PLAIN)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_whatever_looks_like_a_number_is_written_so_that_all_readers_agree(text: str) -> None:
     if text.strip("-.") == "" or text.endswith(":") or text.startswith("- ") or ": " in text:
         # Not a plain scalar at all.
@@ -128,7 +128,7 @@ def test_whatever_looks_like_a_number_is_written_so_that_all_readers_agree(text:
 
 
 @given(st.text(max_size=30))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_text_put_in_is_written_so_that_all_readers_agree(text: str) -> None:
     try:
         by_yaml_1_1(repr(text))
@@ -296,7 +296,7 @@ DATA = st.dictionaries(
 
 
 @given(DATA, st.sampled_from([None, True, False]), st.integers(2, 6), st.integers(20, 200))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_what_another_writer_wrote_means_the_same_afterwards(
     data: dict[str, Any], flow: bool | None, indent: int, width: int
 ) -> None:
@@ -312,7 +312,7 @@ def test_what_another_writer_wrote_means_the_same_afterwards(
 
 
 @given(DATA, st.integers(0, 2))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_what_ruamel_wrote_means_the_same_afterwards(data: dict[str, Any], dash: int) -> None:
     writer = YAML()
     writer.indent(mapping=2, sequence=dash + 2, offset=dash)

@@ -41,7 +41,7 @@ PATHS = st.sampled_from(
 )
 BY_STACK = {"a3-mega": MEGA, "a3-high": HIGH}
 STACKS = st.sampled_from(list(BY_STACK))
-RULES = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+RULES = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

@@ -135,6 +135,27 @@ def test_the_daemon_starts_before_an_init_container_with_gpus() -> None:
     assert_complete(render(document)["spec"]["template"], MEGA)
 
 
+def test_a_pod_that_runs_on_has_a_sidecar_where_an_init_container_needs_it() -> None:
+    document = pod(gpu_container(), initContainers=[gpu_container("warm-up")])
+    spec = render(document)["spec"]
+    assert names(spec["initContainers"]) == ["tcpxo-daemon", "warm-up"]
+    assert names(spec["containers"]) == ["train"]
+    daemon = {**spec["initContainers"][0], "volumeMounts": []}
+    [warning] = findings_of(pod(gpu_container(), daemon, initContainers=[gpu_container("warm-up")]))
+    assert "an init container needs it" in warning.message
+
+
+def test_a_daemon_among_the_init_containers_is_kept_from_blocking_them() -> None:
+    daemon = {**render(job())["spec"]["template"]["spec"]["initContainers"][0], "volumeMounts": []}
+    del daemon["restartPolicy"]
+    document = pod(initContainers=[daemon, {"name": "next", "image": "x"}])
+    [warning] = findings_of(document)
+    assert "never start" in warning.message
+    spec = render(document)["spec"]
+    assert names(spec["initContainers"]) == ["tcpxo-daemon", "next"]
+    assert spec["initContainers"][0]["restartPolicy"] == "Always"
+
+
 def test_only_the_sidecar_of_tcpxo_holds_the_others_back_until_it_is_ready() -> None:
     sidecar = container_named(render(job())["spec"]["template"]["spec"], "tcpxo-daemon")
     file = variables(sidecar)["HEALTH_CHECK_LOG_FILE"]
@@ -312,6 +333,14 @@ def test_the_size_of_a_job_is_read_from_it() -> None:
 
     assert level(parallelism=63) == "INFO"
     assert level(parallelism=64) == "WARN"
+
+
+def test_a_loud_log_of_the_users_own_is_told_from_64_nodes_on() -> None:
+    loud = {"name": "NCCL_DEBUG", "value": "INFO"}
+    file = {"name": "NCCL_DEBUG_FILE", "value": "/logs/n.%h.%p"}
+    for count, entries, told in ((63, [loud], 0), (64, [loud], 1), (64, [loud, file], 0)):
+        document = job(pod(gpu_container(env=entries)), parallelism=count)
+        assert len(findings_of(document)) == told
 
 
 def test_a_debug_file_needs_an_absolute_path() -> None:
