@@ -351,6 +351,15 @@ def test_autopilots_own_values_read_back(client: Client) -> None:
     assert cluster["locations"] == ["us-central1-a", "us-central1-b", "us-central1-c"]
 
 
+@proves("clusters.must-hold")
+def test_a_cluster_of_another_client_holds_what_the_provider_needs(client: Client) -> None:
+    pools = [{"name": "default-pool", "initialNodeCount": 1}]
+    cluster = client.cluster(nodePools=pools, initialNodeCount=1)
+    assert not cluster.keys() & {"initialNodeCount", "nodePools"}
+    assert cluster["legacyAbac"] == {"enabled": False}
+    assert cluster["controlPlaneEndpointsConfig"]["ipEndpointsConfig"]["enabled"] is True
+
+
 @proves("clusters.labels")
 def test_labels_have_a_fingerprint(client: Client) -> None:
     assert client.cluster()["labelFingerprint"] == "a9dc16a7"

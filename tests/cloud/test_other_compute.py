@@ -75,6 +75,19 @@ def test_a_bad_route_is_refused(client: Client, change: dict[str, object]) -> No
     assert client.refused("POST", compute("global/routes"), {**wanted, **change})[0] == 400
 
 
+def test_the_routes_quota_fails_in_the_operation(client: Client) -> None:
+    # The default network has one route of its own and one for each of its 11 subnetworks.
+    client.admin("PUT", f"projects/{PROJECT}", {"quotas": {"ROUTES": 12}})
+    wanted = {
+        "name": "r",
+        "network": "global/networks/default",
+        "destRange": "172.16.0.0/12",
+        "nextHopIp": "10.128.0.2",
+    }
+    error = error_of(client.compute("POST", "global/routes", wanted))
+    assert error["message"].startswith("Quota 'ROUTES' exceeded.  Limit: 12.0 globally.")
+
+
 @proves("regions.gpu-quotas")
 def test_a_region_shows_gpu_quotas_and_their_use(client: Client) -> None:
     client.admin(
