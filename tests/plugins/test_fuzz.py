@@ -69,7 +69,7 @@ def _objects(fields: Fields) -> st.SearchStrategy[dict[str, Any]]:
 
 @pytest.mark.parametrize("kind", [NETWORK, SUBNETWORK, FIREWALL, RESOURCE_POLICY, SERVICE, CLUSTER])
 @settings(
-    max_examples=60,
+    max_examples=25,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
