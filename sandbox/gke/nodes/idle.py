@@ -7,7 +7,7 @@ about a second, but nodes that hold finished Pods stay a while, because their lo
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sandbox.gke.pods.clock import Clock
@@ -24,8 +24,9 @@ _LEAST_NEW_SECONDS = 15.0
 class IdleNodes:
     """Watches how long each node has had nothing to do."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, now: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._now = now
         self._idle_since: dict[str, float] = {}
         self._seen_busy: set[str] = set()
 
@@ -44,7 +45,7 @@ class IdleNodes:
             pods: Pods by UID.
             own: Names of the nodes that the simulation made.
         """
-        now = time.monotonic()
+        now = self._now()
         finished: set[str] = set()
         busy: set[str] = set()
         for pod in pods.values():

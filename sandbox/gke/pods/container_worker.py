@@ -61,7 +61,14 @@ class ContainerWorker:
     """
 
     def __init__(
-        self, spec: KubeObject, around: Surroundings, *, init: bool, sidecar: bool, policy: str
+        self,
+        spec: KubeObject,
+        around: Surroundings,
+        *,
+        init: bool,
+        sidecar: bool,
+        policy: str,
+        waiting_reason: str,
     ) -> None:
         self._spec = spec
         self._around = around
@@ -74,7 +81,7 @@ class ContainerWorker:
         self.status = ContainerStatus(
             name=spec["name"], image=spec.get("image", ""), init=init, sidecar=sidecar
         )
-        self.status.wait("PodInitializing" if not init else "ContainerCreating")
+        self.status.wait(waiting_reason)
 
     async def run(self) -> None:
         """Run the container, and run it again as the restart policy says, until cancelled."""

@@ -67,15 +67,25 @@ class PodWorker:
         self._sandbox_ready = False
         self._started_at = now()
         self._dirty = asyncio.Event()
-        self._final_phase = ""
         policy = restart_policy(pod.object)
         self._policy = policy
+        first = init_containers(pod.object)
+        waiting = "PodInitializing" if first else "ContainerCreating"
         self._init = [
-            ContainerWorker(spec, self, init=True, sidecar=is_sidecar(spec), policy=policy)
-            for spec in init_containers(pod.object)
+            ContainerWorker(
+                spec,
+                self,
+                init=True,
+                sidecar=is_sidecar(spec),
+                policy=policy,
+                waiting_reason=waiting,
+            )
+            for spec in first
         ]
         self._main = [
-            ContainerWorker(spec, self, init=False, sidecar=False, policy=policy)
+            ContainerWorker(
+                spec, self, init=False, sidecar=False, policy=policy, waiting_reason=waiting
+            )
             for spec in main_containers(pod.object)
         ]
         self._tasks: dict[ContainerWorker, asyncio.Task[None]] = {}
@@ -155,8 +165,7 @@ class PodWorker:
         return task
 
     async def _end(self) -> None:
-        """Stop the sidecars once everything else is over, and fix the phase."""
-        self._final_phase = self._phase()
+        """Stop the sidecars once everything else is over."""
         for worker, task in self._tasks.items():
             if worker.status.sidecar:
                 task.cancel()
@@ -209,13 +218,14 @@ class PodWorker:
         return ""
 
     def _phase(self) -> str:
-        if self._final_phase:
-            return self._final_phase
-        return phase_of(
+        phase = phase_of(
             self._policy,
             [worker.status for worker in self._init],
             [worker.status for worker in self._main],
         )
+        # A Pod is over only when its sidecars are.
+        sidecars = any(item.status.sidecar and item.status.is_running for item in self._init)
+        return "Running" if sidecars and phase in {"Succeeded", "Failed"} else phase
 
     async def _write_statuses(self) -> None:
         """Write the status whenever it changed; quick changes are written together."""

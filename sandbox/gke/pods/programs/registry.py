@@ -23,7 +23,6 @@ from sandbox.gke.pods.programs.network import NETWORK_COMMANDS
 from sandbox.gke.pods.programs.node_tools import NODE_TOOLS
 from sandbox.gke.pods.programs.system import SYSTEM_COMMANDS
 from sandbox.gke.pods.programs.text import TEXT_COMMANDS
-from sandbox.gke.pods.shell.builtins import BUILTINS
 from sandbox.gke.pods.shell.interpreter import run_script
 from sandbox.gke.pods.shell.process import Process, Program
 
@@ -70,8 +69,6 @@ def find_program(container: Container, name: str, process: Process) -> Program |
         found = _COMMON.get(base) or MPI_COMMANDS.get(base)
         if found is not None:
             return found
-        if base in BUILTINS and "/" in name:
-            return partial(_run_builtin, base)
     if container.image.kind in _CLOSED_IMAGES:
         return None
     return BENCHMARK_COMMANDS.get(base) or partial(_run_unknown, container)
@@ -88,12 +85,6 @@ def _from_file(path: str, text: str) -> Program | None:
 
 async def _run_file(text: str, process: Process, words: Sequence[str]) -> int:
     return await run_script(process, text, words)
-
-
-async def _run_builtin(name: str, process: Process, words: Sequence[str]) -> int:
-    """`/bin/true`, `/usr/bin/printf`: built-in commands that exist as programs too."""
-    quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in [name, *words[1:]])
-    return await run_script(process, quoted, ["sh"])
 
 
 async def _succeed(_: Process, __: Sequence[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import posixpath
 import re
 from collections.abc import Sequence
 
@@ -179,6 +180,13 @@ async def nvidia_smi(process: Process, words: Sequence[str]) -> int:
     return 0
 
 
+async def built_in(process: Process, words: Sequence[str]) -> int:
+    """`echo`, `true` and other built-in commands, which exist as programs too."""
+    name = posixpath.basename(words[0])
+    quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in [name, *words[1:]])
+    return await run_script(process, quoted, ["sh"])
+
+
 async def nothing(_: Process, __: Sequence[str]) -> int:
     """Succeed at once: package managers and other tools whose work has no effect here."""
     return 0
@@ -195,6 +203,7 @@ def constant(text: str) -> Program:
 
 
 SYSTEM_COMMANDS = {
+    **dict.fromkeys(("echo", "printf", "true", "false", "test", "pwd"), built_in),
     "sh": shell, "bash": shell, "dash": shell, "sleep": sleep, "timeout": timeout, "env": env,
     "printenv": env, "xargs": xargs, "hostname": hostname, "date": date,
     "nvidia-smi": nvidia_smi, "sudo": prefix("u"), "nohup": prefix(), "time": prefix("f"),

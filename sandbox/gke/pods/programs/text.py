@@ -70,18 +70,22 @@ async def grep(process: Process, words: Sequence[str]) -> int:
     expression = _grep_expression(patterns, flags)
     found = 0
     async for line in _lines(process, words[0], arguments):
-        matched = expression.search(line)
-        if bool(matched) == ("v" in flags):
+        if bool(expression.search(line)) == ("v" in flags):
             continue
         found += 1
         if "q" in flags:
             return 0
-        if "c" not in flags:
-            only = matched[0] if "o" in flags and matched else line
-            await process.say(only)
+        if "c" in flags:
+            continue
+        for shown in _grep_output(line, expression, only_matches="o" in flags):
+            await process.say(shown)
     if "c" in flags:
         await process.say(str(found))
     return int(found == 0)
+
+
+def _grep_output(line: str, expression: re.Pattern[str], *, only_matches: bool) -> list[str]:
+    return [match[0] for match in expression.finditer(line)] if only_matches else [line]
 
 
 def _grep_expression(patterns: Sequence[str], flags: str) -> re.Pattern[str]:
