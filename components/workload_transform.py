@@ -93,6 +93,9 @@ class GpuDirectWorkloads:
             if finding.severity == "warning":
                 pulumi.log.warn(f"{args.name}: {values.readable(str(finding))}")
         if errors := errors_in(findings):
+            # The SDK wraps what is raised here in a trace; these lines stand by themselves.
+            for finding in errors:
+                pulumi.log.error(f"{args.name}: {values.readable(str(finding))}")
             raise WorkloadError(errors)
         if rendered is document:
             return None
