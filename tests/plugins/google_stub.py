@@ -230,7 +230,7 @@ def serve(stub: GoogleStub) -> Callable[[], None]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     stub.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005})
     thread.start()
 
     def stop() -> None:

@@ -160,6 +160,23 @@ def test_an_autopilot_cluster_is_asked_for_as_recorded(engine: Engine, google: G
     ]
 
 
+def test_empty_values_are_not_sent_but_where_they_mean_something(
+    engine: Engine, google: GoogleStub
+) -> None:
+    engine.create(NETWORK, "net", network(description="", mtu=0, enableUlaInternalIpv6=False))
+    assert sorted(google.bodies[0]) == [
+        "autoCreateSubnetworks",
+        "name",
+        "networkFirewallPolicyEnforcementOrder",
+    ]
+    google.requests.clear()
+    rule = firewall(priority=0, disabled=False, allows=[{"protocol": "icmp", "ports": []}])
+    engine.create(FIREWALL, "fw", rule)
+    assert google.bodies[0]["priority"] == 0
+    assert google.bodies[0]["allowed"] == [{"IPProtocol": "icmp"}]
+    assert "disabled" not in google.bodies[0]
+
+
 def test_every_request_carries_the_token_and_asks_for_json(
     engine: Engine, google: GoogleStub
 ) -> None:

@@ -10,27 +10,36 @@ from collections.abc import Mapping
 from typing import Any
 
 from .schema import COLLECTIONS, NESTED, Field, Fields, Type
+from .values import is_empty
 
 Json = dict[str, Any]
 
 
-def expand(fields: Fields, inputs: Mapping[str, Any]) -> Json:
-    """Build a request body from what the program set."""
+def expand(fields: Fields, inputs: Mapping[str, Any], *, compact: bool = False) -> Json:
+    """Build a request body from what the program set.
+
+    Args:
+        fields: The table.
+        inputs: What the program set.
+        compact: Leave out empty values, as the provider does towards the Compute API.
+    """
     body: Json = {}
     for name, spec in fields.items():
         value = inputs.get(name)
         if value is None or not spec.api or spec.output or spec.client:
             continue
-        put(body, spec.api, expand_value(spec, value))
+        value = expand_value(spec, value, compact=compact)
+        if not compact or spec.send_empty or not is_empty(value):
+            put(body, spec.api, value)
     return body
 
 
-def expand_value(spec: Field, value: Any) -> Any:
+def expand_value(spec: Field, value: Any, *, compact: bool = False) -> Any:
     """Turn one property value into its JSON form."""
     if spec.type is Type.BLOCK:
-        return expand(spec.fields, value)
+        return expand(spec.fields, value, compact=compact)
     if spec.type in NESTED:
-        return [expand(spec.fields, item) for item in value]
+        return [expand(spec.fields, item, compact=compact) for item in value]
     return value
 
 

@@ -60,6 +60,8 @@ class Field:
     force_new: bool = False
     default: Any = None
     """Terraform's default; Check writes it into the inputs if it is truthy [§1.3]."""
+    send_empty: bool = False
+    """Compute requests leave out empty values; this one goes out whatever it is."""
     client: bool = False
     """Known to the provider alone: in inputs and state, never in a request or an answer."""
     sticky: bool = False

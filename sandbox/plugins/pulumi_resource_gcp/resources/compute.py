@@ -35,7 +35,7 @@ class ComputeResource(ResourceKind):
 
     def body(self, config: ProviderConfig, inputs: Properties) -> Json:  # noqa: ARG002
         """Return the body of the create request."""
-        return expand(self.fields, inputs)
+        return expand(self.fields, inputs, compact=True)
 
     def state(self, config: ProviderConfig, answer: Json, previous: Properties) -> Properties:  # noqa: ARG002
         """Return the saved form of an answer."""

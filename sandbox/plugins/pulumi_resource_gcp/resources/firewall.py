@@ -73,7 +73,11 @@ class Firewall(ComputeResource):
             validators=(one_of("INGRESS", "EGRESS", ""),),
         ),
         "priority": Field(
-            type=Type.INT, api="priority", default=1000, validators=(between(0, 65535),)
+            type=Type.INT,
+            api="priority",
+            default=1000,
+            send_empty=True,
+            validators=(between(0, 65535),),
         ),
         "sourceRanges": Field(type=Type.SET, api="sourceRanges", computed=True, key=_masked),
         "destinationRanges": Field(

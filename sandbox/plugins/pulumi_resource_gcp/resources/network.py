@@ -36,7 +36,11 @@ class Network(ComputeResource):
             api="name", required=True, force_new=True, validators=(matches(COMPUTE_NAME),)
         ),
         "autoCreateSubnetworks": Field(
-            type=Type.BOOL, api="autoCreateSubnetworks", default=True, force_new=True
+            type=Type.BOOL,
+            api="autoCreateSubnetworks",
+            default=True,
+            force_new=True,
+            send_empty=True,
         ),
         "mtu": Field(type=Type.INT, api="mtu", computed=True),
         "routingMode": Field(

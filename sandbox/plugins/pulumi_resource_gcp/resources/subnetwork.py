@@ -105,7 +105,7 @@ class Subnetwork(ComputeResource):
         ),
         "logConfig": Field(type=Type.BLOCK, fields=_LOG_CONFIG),
         "allowSubnetCidrRoutesOverlap": Field(
-            type=Type.BOOL, api="allowSubnetCidrRoutesOverlap", computed=True
+            type=Type.BOOL, api="allowSubnetCidrRoutesOverlap", computed=True, send_empty=True
         ),
         "description": Field(api="description", force_new=True),
         "externalIpv6Prefix": Field(api="externalIpv6Prefix", computed=True, force_new=True),
