@@ -2,7 +2,7 @@
 
 Owns nothing but the translations: of what Pulumi knows into settings, and of settings into what the
 renderer of workloads wants. Every rule and every message about a value lives in
-`gpudirect.settings`.
+`gpudirect.settings`, the rules about what is live in `gpudirect.replacement`.
 """
 
 import re
@@ -12,6 +12,8 @@ from typing import Any
 import pulumi
 from pulumi.runtime import config as runtime_config
 
+from components.deployed_state import deployed_outputs
+from gpudirect.replacement import replacement_guard
 from gpudirect.settings import Settings, SettingsError, load_settings
 from gpudirect.workloads import Environment
 
@@ -22,8 +24,9 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     """Return the checked settings of the selected stack.
 
     Raises:
-        pulumi.RunError: one message with every problem. No resource has been registered by then,
-            so a wrong config never leaves half an environment.
+        pulumi.RunError: one message with every problem, or with everything live that the update
+            would take away without leave. No resource has been registered by then, so a wrong
+            config never leaves half an environment.
     """
     # A language host hands the config over by a call or by the environment.
     config = {**runtime_config.get_config_env(), **runtime_config.CONFIG.get()}
@@ -34,7 +37,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         if key.startswith(f"{project}:")
     }
     try:
-        return load_settings(
+        settings = load_settings(
             stack_name=pulumi.get_stack(),
             values=values,
             gcp={key: config[f"gcp:{key}"] for key in _GCP_KEYS if f"gcp:{key}" in config},
@@ -48,6 +51,12 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         )
     except SettingsError as error:
         raise pulumi.RunError(str(error)) from None
+    refusals = replacement_guard(deployed_outputs(), settings)
+    if refusals:
+        raise pulumi.RunError(str(SettingsError(refusals, stack_name=settings.stack_name)))
+    for warning in settings.warnings:
+        pulumi.log.warn(str(warning))
+    return settings
 
 
 def workload_environment(settings: Settings) -> Environment:

@@ -179,10 +179,13 @@ def run_program(
         # event loop that is closed by now.
         settings.SETTINGS.outputs.clear()
         settings.SETTINGS.rpc_manager.clear()
+        # A collection in the middle of the run would warn of the event loops there.
+        gc.disable()
         try:
             asyncio.run(run_in_stack(_program))
         finally:
             _collect_event_loops()
+            gc.enable()
     return recorded
 
 
