@@ -28,6 +28,7 @@ from components.nccl_run_pods import (
 )
 from components.nccl_run_provider import LAUNCHER_CONTAINER
 from components.pod_watch import PodWatch
+from gpudirect.cluster_access import ClusterAccessError, connect
 from gpudirect.cluster_evidence import collect_evidence
 from gpudirect.diagnosis import Evidence
 from gpudirect.nccl_results import NcclRun, read_results
@@ -97,6 +98,9 @@ class RunInCluster:
         deadlines: Seconds allowed for each `Phase`, by its value.
         report: Takes one line of progress: text, and whether it opens a new phase.
         cancelled: Says whether nobody waits for the result any more.
+
+    Raises:
+        ClusterUnreachableError: no API server, no right to use it, or no login helper.
     """
 
     def __init__(
@@ -109,7 +113,8 @@ class RunInCluster:
         report: Callable[[str, bool], None],
         cancelled: Callable[[], bool],
     ) -> None:
-        self._api_client = kubernetes.config.new_client_from_config_dict(dict(kubeconfig))
+        with _explaining():
+            self._api_client = connect(kubeconfig)
         self._core = kubernetes.client.CoreV1Api(self._api_client)
         self._batch = kubernetes.client.BatchV1Api(self._api_client)
         self._networking = kubernetes.client.NetworkingV1Api(self._api_client)
@@ -127,7 +132,7 @@ class RunInCluster:
         """Run the test and leave nothing behind.
 
         Raises:
-            ClusterUnreachableError: no API server, no right to use it, or no login helper.
+            ClusterUnreachableError: the API server went away or refuses to go on.
         """
         started = time.monotonic()
         with _explaining():
@@ -151,6 +156,7 @@ class RunInCluster:
         finally:
             with contextlib.suppress(ApiException, urllib3.exceptions.HTTPError):
                 self._delete_objects()
+            self._api_client.rest_client.pool_manager.clear()
         return RunOutcome(
             run=run,
             phase=end.phase,
@@ -372,5 +378,5 @@ def _explaining() -> Iterator[None]:
         ) from error
     except urllib3.exceptions.HTTPError as error:
         raise ClusterUnreachableError(f"the API server cannot be reached: {error}") from error
-    except kubernetes.config.ConfigException as error:
-        raise ClusterUnreachableError(f"no login to the cluster: {error}") from error
+    except ClusterAccessError as error:
+        raise ClusterUnreachableError(redact(str(error))) from error

@@ -57,6 +57,11 @@ _EVENT: Final = ("event", "message")
 _STATE: Final = ("event", "state", "message")
 
 TEXT_RULES: Final = (
+    _rule(
+        "login-helper-missing",
+        r"gke-gcloud-auth-plugin.{0,80}(?:not on PATH|not found|no such file)",
+        "message",
+    ),
     _rule("admission-denied", r"denied the request|\[denied by [a-z0-9-]{1,80}\]", *_STATE),
     _rule("admission-denied", r"ValidatingAdmissionPolicy '.{1,120}denied request", *_STATE),
     _rule("quota-of-namespace", r"exceeded quota: ", *_EVENT),

@@ -53,7 +53,7 @@ class Sandbox:
 
     def start(self) -> None:
         """Clone the working tree, start the sandbox and read its environment."""
-        self._clone()
+        clone_project(self.project)
         self.sandbox("up").ok()
         self.environment = json.loads(self.sandbox("env", "--json").ok().text)
 
@@ -82,6 +82,12 @@ class Sandbox:
         done = self.pulumi("stack", "output", "--json", "--stack", stack).ok()
         outputs: dict[str, Any] = json.loads(done.text)
         return outputs
+
+    def state(self, stack: str) -> dict[str, Any]:
+        state: dict[str, Any] = json.loads(
+            self.pulumi("stack", "export", "--stack", stack).ok().text
+        )
+        return state
 
     def run(self, *command: str, timeout: float = 300) -> Done:
         """Run a command in the clone with the sandbox's environment; stdout and stderr as one."""
@@ -118,19 +124,22 @@ class Sandbox:
             text = value if isinstance(value, str) else json.dumps(value)
             self.pulumi("config", "set", key, text, "--stack", stack).ok()
 
-    def _clone(self) -> None:
-        listed = subprocess.run(
-            ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-            cwd=PROJECT_FOLDER,
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        for name in filter(None, listed.stdout.split("\0")):
-            source, target = PROJECT_FOLDER / name, self.project / name
-            if source.exists():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(source, target)
-        for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "clone"]):
-            identity = ["-c", "user.name=test", "-c", "user.email=test@example.com"]
-            subprocess.run(["git", *identity, *words], cwd=self.project, check=True)
+
+def clone_project(folder: Path) -> Path:
+    """Copy the working tree, without what git ignores, into a repository of its own."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=PROJECT_FOLDER,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        source, target = PROJECT_FOLDER / name, folder / name
+        if source.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+    identity = ["-c", "user.name=test", "-c", "user.email=test@example.com"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "clone"]):
+        subprocess.run(["git", *identity, *words], cwd=folder, check=True)
+    return folder

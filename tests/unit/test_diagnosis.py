@@ -540,3 +540,25 @@ def test_a_diagnosis_reads_as_one_sentence_after_another() -> None:
     assert "To do: " in str(found)
     harmless = next(d for d in diagnose(Evidence(**healthy())) if not d.is_failure)
     assert "no evidence of failure" in str(harmless)
+
+
+def test_what_kept_a_container_from_starting_is_past_once_it_runs() -> None:
+    text = "Error: failed to stat device /dev/nvidia0: no such file or directory"
+    stuck = gpu_pod(daemon=waiting("CreateContainerError", text), test=waiting("PodInitializing"))
+    events = [event(stuck, "Failed", text)]
+    assert first(**with_pod(stuck, events=events)).cause == "devices-missing"
+    assert failures(**with_pod(gpu_pod(), events=events)) == []
+
+
+def test_peers_that_were_late_are_no_cause_once_the_ranks_have_met() -> None:
+    late = "ssh: connect to host nccl-test-1.nccl-test port 222: Connection refused"
+    assert first(**log(late)).cause == "peers-unreachable"
+    hang = first(**log([late, *STARTED]), timed_out=True)
+    assert hang.cause == "firewall-closed"
+
+
+def test_a_scale_up_that_names_its_reason_is_told_once() -> None:
+    pod = pending_pod()
+    text = "Node scale up in zones us-east4-a associated with this pod failed: GCE quota exceeded."
+    found = failures(**with_pod(pod, events=[event(pod, "FailedScaleUp", text)]))
+    assert [diagnosis.cause for diagnosis in found] == ["quota-exceeded"]

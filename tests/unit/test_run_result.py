@@ -83,6 +83,13 @@ def test_a_run_that_could_not_begin_is_incomplete_with_its_reason() -> None:
     assert result["reasons"] == ["no login to the cluster"]
 
 
+def test_a_run_that_could_not_begin_names_the_cause_that_its_reason_shows() -> None:
+    result = result_without_run(
+        "gke-gcloud-auth-plugin, the login helper of the kubeconfig, is not on PATH."
+    )
+    assert [cause["cause"] for cause in result["diagnosis"]] == ["login-helper-missing"]
+
+
 def test_the_text_shows_verdict_reasons_causes_and_table() -> None:
     result = _result(problem="the daemon stopped") | {
         "diagnosis": [
