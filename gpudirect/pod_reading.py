@@ -128,6 +128,13 @@ def gpu_containers(spec: Mapping[str, Any]) -> list[ContainerView]:
     return [view for view in containers_of(spec) if gpu_limit(view.container) is not None]
 
 
+def mentions_gpus(node: Any) -> bool:
+    """Whether the name of the GPU resource is a key anywhere in plain data."""
+    if isinstance(node, dict):
+        return GPU_RESOURCE in node or any(map(mentions_gpus, node.values()))
+    return isinstance(node, list) and any(map(mentions_gpus, node))
+
+
 def quantity(value: object) -> Decimal | None:
     """Read a count as Kubernetes does; None for what is no count.
 

@@ -20,6 +20,7 @@ from gpudirect.pod_reading import (
     check_shape,
     fields,
     gpu_containers,
+    mentions_gpus,
 )
 from gpudirect.pod_selectors import put_in_selectors
 from gpudirect.pod_volumes import PodVolumes
@@ -73,11 +74,17 @@ class _Edit:
 
 
 def has_gpus(template: Mapping[str, Any]) -> bool:
-    """Whether a Pod template has a container with GPUs; a template of another shape has none."""
+    """Whether a Pod template has a container with GPUs.
+
+    One of another shape than Kubernetes' counts if GPUs are mentioned anywhere in it, so that it
+    is not passed as done.
+    """
     try:
-        return bool(gpu_containers(fields(template, "spec")))
+        if gpu_containers(fields(template, "spec")):
+            return True
     except (AttributeError, TypeError):
-        return False
+        pass
+    return mentions_gpus(template) and not check_shape(template, Report())
 
 
 def render_template(

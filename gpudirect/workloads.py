@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from gpudirect.autopilot_rules import check_namespace
-from gpudirect.pod_reading import GPU_RESOURCE, Report, fields
+from gpudirect.pod_reading import GPU_RESOURCE, Report, fields, mentions_gpus
 from gpudirect.pod_template import TemplateContext, has_gpus, render_template
 from gpudirect.tree_edit import TreeEditor
 from gpudirect.workload_environment import Environment, NcclDebug, pod_annotations
@@ -233,7 +233,7 @@ def _unreached(
     report = Report(prefix)
     kind = str(item.get("kind") or "")
     if kind == "TrainJob":
-        if _mentions_gpus(item):
+        if mentions_gpus(item):
             report.warning(
                 "spec",
                 None,
@@ -249,12 +249,6 @@ def _unreached(
             f"Say where they are: --template-path {kind}={path}.",
         )
     return report.findings
-
-
-def _mentions_gpus(node: Any) -> bool:
-    if isinstance(node, Mapping):
-        return GPU_RESOURCE in node or any(_mentions_gpus(value) for value in node.values())
-    return isinstance(node, list) and any(_mentions_gpus(item) for item in node)
 
 
 def _pod_with_gpus(node: Any, path: str) -> str | None:

@@ -47,6 +47,8 @@ _QUOTED: dict[str | None, type[ScalarString]] = {
     '"': DoubleQuotedScalarString,
     "|": LiteralScalarString,
 }
+# A few lines can stand for billions of nodes; Kubernetes' own reader refuses them as well.
+_MOST_NODES = 1_000_000
 # Where ruamel.yaml keeps the comments of a key or item: in front, and beside its value.
 _IN_FRONT, _BESIDE_VALUE, _BESIDE_ITEM = 1, 2, 0
 
@@ -105,6 +107,9 @@ class _TreeReader:
         self._events: list[Any] = list(yaml.parse(text, Loader=_LOADER))
         self._next = 0
         self._anchors: dict[str, Any] = {}
+        # Nodes so far, and below each anchor, as if every alias were written out.
+        self._nodes = 0
+        self._sizes: dict[str, int] = {}
         self._mapping_steps: Counter[int] = Counter()
         self._dash_steps: Counter[int] = Counter()
         self._item_steps: Counter[int] = Counter()
@@ -149,27 +154,37 @@ class _TreeReader:
             column: Column of the key that holds it; None for an item or the document itself.
             in_flow: Whether it stands in brackets.
         """
+        self._nodes += 1
         if isinstance(event, yaml.ScalarEvent):
             return self._scalar(event)
         if isinstance(event, yaml.AliasEvent):
-            self._has_aliases = True
-            if event.anchor not in self._anchors:
-                raise _error(f"alias *{event.anchor} names no anchor", event)
-            return self._anchors[event.anchor]
+            return self._alias(event)
         if event.tag is not None and not event.tag.startswith(_CORE_TAG):
             raise _error(f"tag {event.tag} means nothing here", event)
+        before = self._nodes
         is_mapping = isinstance(event, yaml.MappingStartEvent)
         node: Any = RoundTripMap() if is_mapping else RoundTripSeq()
-        if event.anchor is not None:
-            self._anchors[event.anchor] = node
-            node.yaml_set_anchor(event.anchor, always_dump=True)
         if event.flow_style:
             node.is_flow = in_flow = True
         if is_mapping:
             self._fill_mapping(node, column, in_flow=in_flow)
         else:
             self._fill_sequence(node, event, column, in_flow=in_flow)
+        if event.anchor is not None:
+            # Only now: what names itself has no end.
+            self._anchors[event.anchor] = node
+            self._sizes[event.anchor] = self._nodes - before
+            node.yaml_set_anchor(event.anchor, always_dump=True)
         return node
+
+    def _alias(self, event: Any) -> Any:
+        if event.anchor not in self._anchors:
+            raise _error(f"alias *{event.anchor} names no anchor in front of it", event)
+        self._has_aliases = True
+        self._nodes += self._sizes.get(event.anchor, 0)
+        if self._nodes > _MOST_NODES:
+            raise _error(f"aliases stand for more than {_MOST_NODES} values", event)
+        return self._anchors[event.anchor]
 
     def _fill_mapping(self, node: RoundTripMap, column: int | None, *, in_flow: bool) -> None:
         merged: MergeValue | None = None

@@ -440,6 +440,7 @@ WRONG = [
     ("a:\n\t- b\n", 2, "token"),
     ("a: \x07\n", 1, ""),
     ("<<: 1\na: 2\n", 1, "merges"),
+    ("a: &a\n  b: *a\n", 2, "*a names no anchor in front of it"),
 ]
 
 
@@ -451,6 +452,27 @@ def test_text_that_is_no_manifest_is_refused_with_its_line(
         read_tree(text)
     assert words in str(raised.value)
     assert raised.value.line == line
+
+
+def test_aliases_that_stand_for_too_much_are_refused() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30)]
+    with pytest.raises(YamlSyntaxError, match="stand for more than 1000000 values"):
+        read_tree("\n".join(lines))
+
+
+def test_a_comment_inside_brackets_is_kept_below_them() -> None:
+    text = dedent(
+        """
+        a: [1, # one
+          # two
+          2]
+        b: {c: d}
+        """
+    )
+    assert there_and_back(text) == "a: [1, 2]\n# one\n  # two\nb: {c: d}\n".replace(
+        "# one\n", "       # one\n"
+    )
 
 
 def test_tags_that_say_what_kubernetes_knows_are_read() -> None:

@@ -347,6 +347,23 @@ REFUSED: list[tuple[str, Document, str, str]] = [
         "containers[0].env[0].value",
         "quotes",
     ),
+    (
+        "a mapping where Kubernetes wants a list",
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {},
+            "spec": {"containers": gpu_container()},
+        },
+        "spec.containers",
+        "list",
+    ),
+    (
+        "resources that are a list",
+        pod(gpu_container(resources=[{"nvidia.com/gpu": 8}])),
+        "containers[0].resources",
+        "mapping",
+    ),
     ("a container without a name", pod(gpu_container(), {"image": "x"}), "containers[1].name", ""),
 ]
 
