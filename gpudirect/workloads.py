@@ -254,7 +254,7 @@ def _unreached(
 def _pod_with_gpus(node: Any, path: str) -> str | None:
     """Return the path of the first thing that looks like a Pod template with GPUs."""
     if isinstance(node, Mapping):
-        if isinstance(node.get("spec"), Mapping) and has_gpus(node):
+        if "containers" in fields(node, "spec") and has_gpus(node):
             return path
         for key, value in node.items():
             found = _pod_with_gpus(value, f"{path}.{key}".lstrip("."))
