@@ -22,4 +22,5 @@ def high() -> Recording:
 
 @pytest.fixture(params=["dev", "staging"])
 def either(request: Any) -> Recording:
-    return request.getfixturevalue({"dev": "mega", "staging": "high"}[request.param])
+    recorded: Recording = request.getfixturevalue({"dev": "mega", "staging": "high"}[request.param])
+    return recorded

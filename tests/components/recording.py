@@ -102,7 +102,7 @@ class _Monitor(mocks.MockMonitor):
         self._recorded = recorded
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
-        answer = super().RegisterResource(request)
+        answer = super().RegisterResource(request)  # type: ignore[no-untyped-call]
         if request.type != "pulumi:pulumi:Stack":
             self._recorded.resources.append(
                 Registration(
@@ -126,7 +126,7 @@ class _Monitor(mocks.MockMonitor):
                 if rpc.is_rpc_secret(value):
                     self._recorded.secret_outputs.add(name)
                 self._recorded.outputs[name] = rpc.unwrap_rpc_secret(value)
-        return super().RegisterResourceOutputs(request)
+        return super().RegisterResourceOutputs(request)  # type: ignore[no-untyped-call]
 
 
 @contextmanager
@@ -161,9 +161,9 @@ def run_program(
     recorded = Recording()
     monitor = _Monitor(recorded, outputs)
     with _environment(config, stack):
-        features = monitor.GetDeploymentInfo(None).supportedFeatures
+        features = monitor.GetDeploymentInfo(None).supportedFeatures  # type: ignore[no-untyped-call]
         settings.configure(
-            mocks.MockSettings(
+            mocks.MockSettings(  # type: ignore[no-untyped-call]
                 monitor=monitor,
                 monitor_features=set(features),
                 engine=mocks.MockEngine(logging.getLogger("pulumi.recording")),
@@ -174,7 +174,7 @@ def run_program(
                 callbacks=None,
             )
         )
-        settings.set_root_resource(None)
+        settings.set_root_resource(None)  # type: ignore[arg-type]
         # The SDK keeps these for the life of the process; what an earlier run left belongs to an
         # event loop that is closed by now.
         settings.SETTINGS.outputs.clear()

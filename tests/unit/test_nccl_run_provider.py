@@ -99,7 +99,7 @@ def test_a_cancel_call_of_the_engine_reaches_the_run() -> None:
     from google.protobuf import empty_pb2
     from pulumi.runtime.proto import ResourceProviderServicer, provider_pb2_grpc
 
-    class Servicer(ResourceProviderServicer):  # type: ignore[misc]
+    class Servicer(ResourceProviderServicer):
         def Cancel(self, request: Any, context: Any) -> Any:  # noqa: N802
             return empty_pb2.Empty()
 

@@ -14,7 +14,7 @@ from tests.stack_config import full_config
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "policy"))
 
-import rules
+import rules  # type: ignore[import-not-found] # a policy pack is run in its own folder
 
 CLUSTER = {
     "enableAutopilot": True,

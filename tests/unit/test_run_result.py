@@ -47,7 +47,8 @@ def _result(problem: str | None = None, **policy: Any) -> dict[str, Any]:
         seconds=12.34,
     )
     # What Pulumi's state makes of it: every number comes back as a float.
-    return json.loads(json.dumps(result), parse_int=float)
+    stored: dict[str, Any] = json.loads(json.dumps(result), parse_int=float)
+    return stored
 
 
 def test_a_good_run_is_stored_with_its_rows_and_its_verdict() -> None:
