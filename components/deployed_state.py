@@ -16,7 +16,7 @@ STACK_LABEL = "gpudirect-stack"
 
 _CLUSTER_TYPE = "gcp:container/cluster:Cluster"
 _POLL_SECONDS = 5.0
-_LONGEST_CREATION_SECONDS = 3600.0
+_LONGEST_CREATION_SECONDS = 1800.0
 
 
 def deployed_outputs() -> Mapping[str, Mapping[str, Any]]:
@@ -37,10 +37,15 @@ def interrupted_cluster(name: str, location: str, label: str) -> str | None:
         name: Exact name of the cluster.
         location: Its region.
         label: The value that `STACK_LABEL` must have.
+
+    Raises:
+        pulumi.RunError: it never got an address, so its creation has failed.
     """
     if any(f"${_CLUSTER_TYPE}::" in urn for urn in deployed_outputs()):
         return None
     deadline = time.monotonic() + _LONGEST_CREATION_SECONDS
+    waiting = False
+    where = f"{name} --location={location}"
     while True:
         try:
             found = gcp.container.get_cluster(name=name, location=location)
@@ -51,11 +56,23 @@ def interrupted_cluster(name: str, location: str, label: str) -> str | None:
         labels = found.resource_labels or {}
         if labels.get(STACK_LABEL) != label:
             return None
-        if found.endpoint or time.monotonic() > deadline:
+        if found.endpoint:
             pulumi.log.warn(
                 f"the cluster {name} was left by an update that was interrupted; this stack takes "
                 "it over"
             )
             return f"projects/{found.project}/locations/{location}/clusters/{name}"
-        pulumi.log.info(f"waiting for the interrupted creation of {name} to end")
+        if time.monotonic() > deadline:
+            raise pulumi.RunError(
+                f"the cluster {name} was left by an update that was interrupted, and has no "
+                f"address after {_LONGEST_CREATION_SECONDS / 60:.0f} minutes: delete it with "
+                f"`gcloud container clusters delete {where}` and run `pulumi up` again"
+            )
+        if not waiting:
+            waiting = True
+            pulumi.log.info(
+                f"waiting for the interrupted creation of {name} to end. If `gcloud container "
+                f"clusters describe {where}` says ERROR, it never will: stop this update, delete "
+                f"the cluster with `gcloud container clusters delete {where}` and begin again"
+            )
         time.sleep(_POLL_SECONDS)

@@ -17,6 +17,7 @@ COMMANDS = MappingProxyType(
         "diff": "Say what a stack-file edit does to the environment.",
         "doctor": "Say why an environment gives no bandwidth.",
         "inject": "Put GPUDirect into manifests.",
+        "orphans": "Find what an interrupted update left in the cloud.",
         "releases": "List and explain the releases of the lock.",
         "results": "Read, judge and plot NCCL results.",
     }

@@ -1,0 +1,137 @@
+"""`orphans`: what an interrupted update left in the cloud, with the lines that mend it.
+
+Owns the options and the list that is shown. Does not own the search (`gpudirect.orphans`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gpudirect.orphans import Orphan
+    from gpudirect.settings import Settings
+
+_EXAMPLES = """\b
+Examples:
+  python -m gpudirect orphans --stack dev
+  python -m gpudirect orphans --stack dev --json
+"""
+_CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+class _Trouble(click.ClickException):
+    """The search was not possible: exit code 1 is for what was found."""
+
+    exit_code = 2
+
+
+@click.command("orphans", epilog=_EXAMPLES)
+@click.option("--stack", envvar="GPUDIRECT_STACK", metavar="NAME", required=True, help="The stack.")
+@click.option(
+    "--program",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of the Pulumi program.  [default: this checkout]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
+@click.pass_context
+def command(context: click.Context, stack: str, program: Path | None, as_json: bool) -> None:
+    """Find what exists in the cloud under the stack's names and is in no state.
+
+    An update that is killed can leave such things; the next one is then refused with "already
+    exists". Each is shown with the line that takes it into the state and the line that deletes it;
+    nothing is changed here. Exit code 1 says that something was found.
+    """
+    from gpudirect.orphans import Cloud, OrphanSearchError, find_orphans, read_state
+
+    folder = program or _CHECKOUT
+    settings = _settings(folder, stack)
+    if settings.project is None:
+        raise _Trouble(
+            f"the project of stack {stack!r} is not known: set GOOGLE_PROJECT, or "
+            f"`pulumi config set gcp:project PROJECT --stack {stack}`"
+        )
+    try:
+        state = read_state(stack, program=folder)
+        cloud = Cloud(settings.universe.domain, os.environ)
+        orphans = find_orphans(settings, settings.project, state, cloud)
+    except OrphanSearchError as error:
+        raise _Trouble(str(error)) from error
+    if as_json:
+        click.echo(json.dumps([_as_json(orphan) for orphan in orphans], indent=2))
+    else:
+        _print(orphans, stack)
+    context.exit(1 if orphans else 0)
+
+
+def _settings(folder: Path, stack: str) -> Settings:
+    from gpudirect.settings import SettingsError, load_settings
+    from gpudirect.stack_files import (
+        StackFileError,
+        declared_keys,
+        merged_values,
+        parse_stack_file,
+    )
+
+    path = folder / f"Pulumi.{stack.rpartition('/')[2]}.yaml"
+    try:
+        declared = declared_keys(folder / "Pulumi.yaml")
+        text = path.read_text(encoding="utf-8")
+        file = parse_stack_file(text, path=str(path), stack_name=stack)
+        return load_settings(
+            stack_name=stack.rpartition("/")[2],
+            values=merged_values(file, declared),
+            gcp=file.gcp,
+            environ=os.environ,
+            secret_keys=file.secret_keys,
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        raise _Trouble(f"the stack's file cannot be read: {error}") from error
+    except (StackFileError, SettingsError) as error:
+        raise _Trouble(f"{path}: {error}") from error
+
+
+def _as_json(orphan: Orphan) -> dict[str, object]:
+    return {
+        "type": orphan.resource.type,
+        "id": orphan.resource.id,
+        "created": orphan.created,
+        "labelledAsThisStack": orphan.owner,
+        "import": orphan.import_line,
+        "delete": orphan.delete_line,
+    }
+
+
+def _print(orphans: Sequence[Orphan], stack: str) -> None:
+    if not orphans:
+        click.echo(f"Nothing exists under the names of stack {stack} that its state does not know.")
+        return
+    click.secho(
+        f"{len(orphans)} in the cloud under the names of stack {stack}, and not in its state",
+        bold=True,
+    )
+    for orphan in orphans:
+        click.secho(f"\n{orphan.resource.id}", fg="yellow", nl=False)
+        click.echo(f"  (made {orphan.created})" if orphan.created else "")
+        click.echo(f"   {_ownership(orphan)}")
+        click.echo(f"   keep it:   {orphan.import_line}")
+        click.echo(f"   delete it: {orphan.delete_line}")
+    if any(orphan.needs_component for orphan in orphans):
+        click.echo(
+            f"\nBefore the first import run `pulumi up --stack {stack}` once more: it is refused, "
+            "but the state then holds the component that the import names."
+        )
+    click.echo("\nDelete in this order. Nothing was changed.")
+
+
+def _ownership(orphan: Orphan) -> str:
+    if orphan.owner is None:
+        return "carries no labels: look at it before you do either"
+    if orphan.owner:
+        return "carries this stack's label"
+    return "DOES NOT carry this stack's label: it may be somebody else's"
