@@ -142,6 +142,7 @@ class PodWorld:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._recorder.close()
 
 
 class RunningPod:

@@ -597,6 +597,20 @@ def test_a_small_mtu_in_one_network_costs_bandwidth(world: Callable[[], PodWorld
     assert result.largest == pytest.approx(189.03 * mtu_share(1460), rel=0.05)
 
 
+def test_a_pod_sees_the_mtu_of_each_of_its_interfaces(world: Callable[[], PodWorld]) -> None:
+    async def story(here: PodWorld) -> Execution:
+        here.cloud.networks["net-3"]["mtu"] = 1460
+        first, _ = await ready_pair(here)
+        script = 'for n in /sys/class/net/eth[1-8]; do echo "${n##*/} $(cat "$n/mtu")"; done'
+        return await first.execute("nccl-test", "sh", "-c", script)
+
+    lines = play(story, world).output.splitlines()
+    assert lines[2] == "eth3 1460"
+    assert [line for line in lines if "8244" in line] == [
+        f"eth{number} 8244" for number in (1, 2, 4, 5, 6, 7, 8)
+    ]
+
+
 def test_without_the_installed_libraries_nccl_uses_plain_sockets(
     world: Callable[[], PodWorld],
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.gke import vendor_manifests as vendor
 from tests.gke.conftest import EventLoopThread
+from tests.gke.fake_cloud import cluster_resource
 from tests.gke.simulated import (
     HIGH,
     MEGA,
@@ -248,6 +249,25 @@ def test_a_zone_without_machines_leaves_the_pod_pending_until_there_are_some(
     assert cluster.get("pod", "waiting")["status"]["phase"] == "Pending"
     cluster.cloud.capacity = 16
     cluster.wait(lambda: _is_ready(cluster, "waiting"))
+
+
+def test_a_restarted_server_takes_over_its_nodes_and_pods(gpu_cluster: SimulatedCluster) -> None:
+    cluster = gpu_cluster
+    cluster.apply(gpu_pod("lasting", MEGA))
+    cluster.wait(lambda: _is_ready(cluster, "lasting"))
+    before = [item["metadata"]["uid"] for item in cluster.get("nodes")["items"]]
+    cluster.loop.run(cluster.runtime.stop(cluster.key, delete=False))
+    cluster.loop.run(cluster.runtime.start(cluster.key, cluster_resource()))
+    cluster.wait(lambda: _is_ready(cluster, "lasting"))
+    assert [item["metadata"]["uid"] for item in cluster.get("nodes")["items"]] == before
+    assert len(cluster.cloud.instances) == 1
+    # As after a reboot: the installers worked again, and the daemon has its device.
+    cluster.wait(
+        lambda: (
+            cluster.kubectl("exec", "lasting", "-c", "nccl-test", "--", "nvidia-smi").stdout
+            and "Buffer manager" in cluster.kubectl("logs", "lasting", "-c", "tcpxo-daemon").stdout
+        )
+    )
 
 
 def _plain_pod(name: str, command: list[str], **spec: object) -> dict[str, object]:

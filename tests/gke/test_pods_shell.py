@@ -99,6 +99,8 @@ SCRIPTS = [
     "printf 'b\\na\\nb\\n' | sort -u | head -1; printf 'x=1\\n' | sed 's/x=//'",
     "echo abab | grep -o b | wc -l; echo x | grep -q y; echo $?; echo ab | grep -c a",
     "set -o pipefail; false | true; echo $?; true | false; echo $?",
+    "bash -o pipefail -c 'false | true'; echo $?; bash -euo pipefail -c 'false; echo no'; echo $?",
+    "bash -x -c 'echo hi' 2>/dev/null; echo 'exit 4' | bash; echo $?",
     "x=1; (x=2; echo $x); echo $x; { x=3; }; echo $x",
     "seq 3 | xargs echo n; seq 2 | xargs -n 1 echo k; basename /a/b.txt .txt; dirname /a/b",
 ]  # fmt: skip

@@ -147,6 +147,7 @@ class Provisioner:
             for task in self._starting.values():
                 task.cancel()
             await asyncio.gather(*self._starting.values(), return_exceptions=True)
+            await self._recorder.close()
 
     async def _look(self) -> bool:
         """Do what there is to do; return whether to look again soon without news."""
@@ -178,13 +179,13 @@ class Provisioner:
             refusal = Refusal(
                 reason="NotTriggerScaleUp", message=f"pod didn't trigger scale-up: {error}"
             )
-            await self._refuse(pod, state, refusal)
+            self._refuse(pod, state, refusal)
             return
         if not demands[0].gpus and self._shares_coming_node(demands[0], state):
             return
         found = decide(demands, self._circumstances(pod))
         if isinstance(found, Refusal):
-            await self._refuse(pod, state, found)
+            self._refuse(pod, state, found)
             return
         await self._make(pod, state, found)
 
@@ -242,7 +243,7 @@ class Provisioner:
             preferred_zones=preferred,
         )
 
-    async def _refuse(self, pod: KubeObject, state: _Pending, refusal: Refusal) -> None:
+    def _refuse(self, pod: KubeObject, state: _Pending, refusal: Refusal) -> None:
         """Say why there is no node, once and then from time to time."""
         now = time.monotonic()
         repeated = state.said == refusal.message
@@ -251,7 +252,7 @@ class Provisioner:
         state.said, state.said_at = refusal.message, now
         warning = refusal.reason == "FailedScaleUp"
         record = self._recorder.warning if warning else self._recorder.normal
-        await record(pod, refusal.reason, refusal.message)
+        record(pod, refusal.reason, refusal.message)
 
     async def _make(self, pod: KubeObject, state: _Pending, plan: NodePlan) -> None:
         """Make the VM at once, so that quota and stock are taken, and the Node when it is up."""
@@ -275,7 +276,7 @@ class Provisioner:
         task = asyncio.create_task(self._bring_up(name, plan, pool, address, nics))
         self._starting[name] = task
         task.add_done_callback(lambda _: self._started(name))
-        await self._recorder.normal(
+        self._recorder.normal(
             pod, "TriggeredScaleUp", f"pod triggered scale-up: [{{{group} 0->1 (max: 1000)}}]"
         )
 

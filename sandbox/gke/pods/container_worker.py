@@ -19,6 +19,7 @@ from sandbox.gke.pods.events import EventRecorder
 from sandbox.gke.pods.image_files import default_command
 from sandbox.gke.pods.images import Image, parse_image, pull_problem
 from sandbox.gke.pods.logs import ContainerLog, log_file
+from sandbox.gke.pods.pod_spec import gpus_of
 from sandbox.gke.pods.probes import succeeds, wait_for_success
 from sandbox.gke.pods.programs.system import run
 from sandbox.gke.pods.shell.process import Process
@@ -116,8 +117,8 @@ class ContainerWorker:
         container, status = created.container, self.status
         first = container.process(log.stdout, log.stderr)
         if command and container.program(command[0], first) is None:
-            return await self._cannot_start(command[0], created)
-        await self._event("Started", f"Container started: {status.name}")
+            return self._cannot_start(command[0], created)
+        self._event("Started", f"Container started: {status.name}")
         status.run(created.container_id)
         self._around.pod.containers[status.name] = container
         self._news()
@@ -179,7 +180,7 @@ class ContainerWorker:
             if listener is container:
                 del pod.listeners[port]
 
-    async def _cannot_start(self, command: str, created: Created) -> int:
+    def _cannot_start(self, command: str, created: Created) -> int:
         message = (
             "failed to create containerd task: failed to create shim task: OCI runtime create"
             f' failed: runc create failed: unable to start container process: exec: "{command}":'
@@ -189,7 +190,7 @@ class ContainerWorker:
                 else " executable file not found in $PATH: unknown"
             )
         )
-        await self._event("Failed", f"Error: {message}", warning=True)
+        self._event("Failed", f"Error: {message}", warning=True)
         self.status.container_id = created.container_id
         self.status.end(_START_FAILED, "StartError", message)
         self._news()
@@ -199,8 +200,8 @@ class ContainerWorker:
         """Work the startup and readiness probes; False: the container is to be killed."""
         startup = self._spec.get("startupProbe")
         if startup is not None and not await wait_for_success(startup, container):
-            await self._event("Unhealthy", "Startup probe failed: ", warning=True)
-            await self._event(
+            self._event("Unhealthy", "Startup probe failed: ", warning=True)
+            self._event(
                 "Killing", f"Container {self.status.name} failed startup probe, will be restarted"
             )
             return False
@@ -217,7 +218,7 @@ class ContainerWorker:
     async def _wait_until_ready(self, probe: KubeObject, container: Container) -> None:
         self._news()
         while not await wait_for_success(probe, container):
-            await self._event("Unhealthy", "Readiness probe failed: ", warning=True)
+            self._event("Unhealthy", "Readiness probe failed: ", warning=True)
             if not await succeeds(probe, container):
                 await asyncio.sleep(_LAST_EXIT_GRACE_SECONDS)
 
@@ -229,7 +230,7 @@ class ContainerWorker:
         if image is None:
             message = f'Failed to apply default image tag "{reference}": couldn\'t parse image name'
             self.status.wait("InvalidImageName", message)
-            await self._event("InspectFailed", message, warning=True)
+            self._event("InspectFailed", message, warning=True)
             self._news()
             await self._around.world.clock.sleep_for_ever()
             raise AssertionError
@@ -237,21 +238,19 @@ class ContainerWorker:
         if self._pulled and policy != "Always":
             return image
         while True:
-            await self._event("Pulling", f'Pulling image "{reference}"')
+            self._event("Pulling", f'Pulling image "{reference}"')
             problem = pull_problem(image)
             if problem is None:
                 break
             tries += 1
-            await self._event(
-                "Failed", f'Failed to pull image "{reference}": {problem}', warning=True
-            )
-            await self._event("Failed", "Error: ErrImagePull", warning=True)
+            self._event("Failed", f'Failed to pull image "{reference}": {problem}', warning=True)
+            self._event("Failed", "Error: ErrImagePull", warning=True)
             self.status.wait("ErrImagePull", problem)
             self._news()
             await asyncio.sleep(_LAST_EXIT_GRACE_SECONDS)
             shown = f'Back-off pulling image "{reference}"'
-            await self._event("BackOff", shown)
-            await self._event("Failed", "Error: ImagePullBackOff", warning=True)
+            self._event("BackOff", shown)
+            self._event("Failed", "Error: ImagePullBackOff", warning=True)
             self.status.wait("ImagePullBackOff", f"{shown}: ErrImagePull: {problem}")
             self._news()
             await asyncio.sleep(self._delay(tries))
@@ -260,7 +259,7 @@ class ContainerWorker:
         self._pulled = True
         self.status.image = image.full_name
         self.status.image_id = image.full_name
-        await self._event("Pulled", f'Successfully pulled image "{reference}"')
+        self._event("Pulled", f'Successfully pulled image "{reference}"')
         return image
 
     async def _create(self, image: Image) -> Created:
@@ -268,6 +267,8 @@ class ContainerWorker:
         around = self._around
         tries = 0
         while True:
+            while around.pod.node.preparing and gpus_of(around.pod.object):
+                await around.world.news.wait(around.world.news.version)
             since = around.world.news.version
             try:
                 created = await create_container(
@@ -276,12 +277,12 @@ class ContainerWorker:
             except CreationError as error:
                 self.status.wait(error.reason, error.message)
                 self.status_news()
-                await self._event("Failed", f"Error: {error.message}", warning=True)
+                self._event("Failed", f"Error: {error.message}", warning=True)
                 tries += 1
                 await asyncio.sleep(max(0.1, 5 * around.world.clock.pace))
                 await around.world.news.wait(since, self._delay(tries))
             else:
-                await self._event("Created", f"Container created: {self.status.name}")
+                self._event("Created", f"Container created: {self.status.name}")
                 return created
 
     async def _back_off(self, failures: int, code: int) -> None:
@@ -299,9 +300,7 @@ class ContainerWorker:
             self.status.wait("CrashLoopBackOff", message)
             self.status_news()
             shown = f"{name} in pod {pod.name}_{pod.namespace}({pod.uid})"
-            await self._event(
-                "BackOff", f"Back-off restarting failed container {shown}", warning=True
-            )
+            self._event("BackOff", f"Back-off restarting failed container {shown}", warning=True)
         await asyncio.sleep(self._delay(failures) if failures > 1 else _LAST_EXIT_GRACE_SECONDS)
 
     def _delay(self, failures: int) -> float:
@@ -318,7 +317,7 @@ class ContainerWorker:
         self._around.status_changed()
         self._around.world.news.changed()
 
-    async def _event(self, reason: str, message: str, *, warning: bool = False) -> None:
+    def _event(self, reason: str, message: str, *, warning: bool = False) -> None:
         around = self._around
         record = around.recorder.warning if warning else around.recorder.normal
-        await record(around.pod.object, reason, message, around.pod.node.name)
+        record(around.pod.object, reason, message, around.pod.node.name)

@@ -1,6 +1,7 @@
 """Events about Pods, as kubelet and cluster autoscaler write them.
 
-Owns their form and the counting of repeated ones.
+Owns their form, the counting of repeated ones, and writing them in order without holding up what
+they tell of.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import datetime
 import logging
 import uuid
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -21,69 +23,80 @@ _log = logging.getLogger(__name__)
 _MOST_REMEMBERED = 4096
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Entry:
+    """One event to write."""
+
+    pod: KubeObject
+    kind: str
+    reason: str
+    message: str
+    host: str
+    time: str
+
+
 class EventRecorder:
-    """Writes the events of one component."""
+    """Writes the events of one component; close it at the end."""
 
     def __init__(self, api: KubernetesApi, component: str) -> None:
         self._api = api
         self._component = component
         self._names: dict[tuple[str, str, str], tuple[str, int]] = {}
-        self._lock = asyncio.Lock()
+        self._entries: asyncio.Queue[_Entry] = asyncio.Queue()
+        self._writer: asyncio.Task[None] | None = None
 
-    async def normal(self, pod: KubeObject, reason: str, message: str, host: str = "") -> None:
+    def normal(self, pod: KubeObject, reason: str, message: str, host: str = "") -> None:
         """Record something that went as it should."""
-        await self._record(pod, "Normal", reason, message, host)
+        self._record(pod, "Normal", reason, message, host)
 
-    async def warning(self, pod: KubeObject, reason: str, message: str, host: str = "") -> None:
+    def warning(self, pod: KubeObject, reason: str, message: str, host: str = "") -> None:
         """Record something that went wrong."""
-        await self._record(pod, "Warning", reason, message, host)
+        self._record(pod, "Warning", reason, message, host)
 
-    async def _record(
-        self, pod: KubeObject, kind: str, reason: str, message: str, host: str
-    ) -> None:
-        metadata = pod["metadata"]
-        key = (metadata["uid"], reason, message)
+    async def close(self) -> None:
+        """Stop; what is not written yet is dropped."""
+        if self._writer is not None:
+            self._writer.cancel()
+            await asyncio.gather(self._writer, return_exceptions=True)
+
+    def _record(self, pod: KubeObject, kind: str, reason: str, message: str, host: str) -> None:
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        try:
-            async with self._lock:
-                known = self._names.get(key)
-                if known is not None:
-                    await self._repeat(metadata["namespace"], key, known, now)
-                    return
-                name = f"{metadata['name']}.{uuid.uuid4().hex[:16]}"
-                self._remember(key, name)
-            await self._api.create(
-                EVENTS, _event(pod, name, self._component, host, kind, reason, message, now)
-            )
-        except (ApiError, httpx.TransportError) as error:
-            # The Pod or its namespace may be gone by now; an event is never worth more.
-            _log.debug("event %s for %s not written: %s", reason, metadata["name"], error)
+        self._entries.put_nowait(
+            _Entry(pod=pod, kind=kind, reason=reason, message=message, host=host, time=now)
+        )
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write_all())
 
-    async def _repeat(
-        self, namespace: str, key: tuple[str, str, str], known: tuple[str, int], now: str
-    ) -> None:
-        name, count = known
-        self._names[key] = (name, count + 1)
-        await self._api.patch(EVENTS, name, {"count": count + 1, "lastTimestamp": now}, namespace)
+    async def _write_all(self) -> None:
+        while True:
+            entry = await self._entries.get()
+            try:
+                await self._write(entry)
+            except (ApiError, httpx.TransportError) as error:
+                # The Pod or its namespace may be gone by now; an event is never worth more.
+                name = entry.pod["metadata"]["name"]
+                _log.debug("event %s for %s not written: %s", entry.reason, name, error)
 
-    def _remember(self, key: tuple[str, str, str], name: str) -> None:
+    async def _write(self, entry: _Entry) -> None:
+        metadata = entry.pod["metadata"]
+        key = (metadata["uid"], entry.reason, entry.message)
+        known = self._names.get(key)
+        if known is not None:
+            name, count = known
+            self._names[key] = (name, count + 1)
+            changes = {"count": count + 1, "lastTimestamp": entry.time}
+            await self._api.patch(EVENTS, name, changes, metadata["namespace"])
+            return
+        name = f"{metadata['name']}.{uuid.uuid4().hex[:16]}"
         while len(self._names) >= _MOST_REMEMBERED:
             del self._names[next(iter(self._names))]
         self._names[key] = (name, 1)
+        await self._api.create(EVENTS, _event(entry, name, self._component))
 
 
-def _event(
-    pod: KubeObject,
-    name: str,
-    component: str,
-    host: str,
-    kind: str,
-    reason: str,
-    message: str,
-    now: str,
-) -> KubeObject:
-    metadata = pod["metadata"]
-    source = {"component": component} | ({"host": host} if host else {})
+def _event(entry: _Entry, name: str, component: str) -> KubeObject:
+    metadata = entry.pod["metadata"]
+    source = {"component": component} | ({"host": entry.host} if entry.host else {})
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -95,13 +108,13 @@ def _event(
             "namespace": metadata["namespace"],
             "uid": metadata["uid"],
         },
-        "type": kind,
-        "reason": reason,
-        "message": message,
+        "type": entry.kind,
+        "reason": entry.reason,
+        "message": entry.message,
         "source": source,
         "reportingComponent": component,
-        "reportingInstance": host,
-        "firstTimestamp": now,
-        "lastTimestamp": now,
+        "reportingInstance": entry.host,
+        "firstTimestamp": entry.time,
+        "lastTimestamp": entry.time,
         "count": 1,
     }

@@ -70,6 +70,7 @@ class Kubelet:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._recorder.close()
 
     def _consider(self, pod: KubeObject) -> None:
         node = self._world.nodes.get(pod["spec"].get("nodeName") or "")
@@ -103,7 +104,7 @@ class Kubelet:
         uid = metadata["uid"]
         task = self._tasks.pop(uid, None)
         if task is not None and not task.done():
-            await self._recorder.normal(
+            self._recorder.normal(
                 pod, "Killing", "Stopping container", pod["spec"].get("nodeName", "")
             )
             await self._world.clock.pass_seconds(_GRACE_SECONDS)

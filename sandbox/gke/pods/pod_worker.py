@@ -180,7 +180,7 @@ class PodWorker:
             try:
                 await prepare_volumes(self.pod, self.fetch)
             except VolumeError as error:
-                await self.recorder.warning(
+                self.recorder.warning(
                     self.pod.object, "FailedMount", str(error), self.pod.node.name
                 )
                 await asyncio.sleep(max(0.2, _RETRY_SECONDS * self.world.clock.pace))
@@ -199,7 +199,7 @@ class PodWorker:
                 f' network for sandbox "{self.pod.uid.replace("-", "")}": plugin type="gke" failed'
                 f" (add): {problem}"
             )
-            await self.recorder.warning(
+            self.recorder.warning(
                 self.pod.object, "FailedCreatePodSandBox", message, self.pod.node.name
             )
             await asyncio.sleep(max(_RETRY_SECONDS, 15 * self.world.clock.pace))

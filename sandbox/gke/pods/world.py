@@ -36,6 +36,8 @@ class Node:
     """GPU NICs by the name of the `Network` object that they serve."""
     injectors: int = 0
     """Device injectors registered with containerd."""
+    preparing: int = 0
+    """Privileged scripts that work on the node right now."""
 
 
 @dataclass(kw_only=True, slots=True)

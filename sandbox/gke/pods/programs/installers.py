@@ -5,6 +5,7 @@ Owns what they write to the node and register there [facts gpudirect.md §1 to �
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from sandbox.gke.nccl.hosts import Plugin, Technology
@@ -18,6 +19,10 @@ PLUGIN_LIBRARY = "libnccl-net.so"
 _INNER_LIBRARY = "libnccl-net_internal.so"
 _NCCL_LIBRARIES = ("libnccl.so", "libnccl.so.2")
 _MARK = "simulated-plugin"
+_INSTALL_SECONDS = 20.0
+_LEAST_INSTALL_SECONDS = 0.5
+"""At any pace a Pod that came with the node starts before the libraries are there: it pulled the
+same image meanwhile, and the copying comes after that [facts gpudirect.md §11.2]."""
 _NRI_FOLDER = "/var/run/nri"
 
 
@@ -53,7 +58,8 @@ async def container_entry(process: Process, words: Sequence[str]) -> int:
 
 
 async def _install(process: Process, container: Container, flags: Sequence[str]) -> int:
-    await container.world.clock.pass_seconds(20)
+    clock = container.world.clock
+    await asyncio.sleep(max(_INSTALL_SECONDS * clock.pace, _LEAST_INSTALL_SECONDS))
     version = container.image.version
     with_nccl = "--install-nccl" in flags
     if container.image.kind is ImageKind.TCPX_PLUGIN:

@@ -53,9 +53,13 @@ async def nsenter(process: Process, words: Sequence[str]) -> int:
         find_program=_find,
     )
     inside = process.child(machine=node, directory="/")
-    code = await run(inside, rest or ["sh"])
-    machine.world.news.changed()
-    return code
+    # Such a script takes a fraction of a second, less than a container takes to be created.
+    machine.pod.node.preparing += 1
+    try:
+        return await run(inside, rest or ["sh"])
+    finally:
+        machine.pod.node.preparing -= 1
+        machine.world.news.changed()
 
 
 def _find(machine: NodeMachine, name: str, _: Process) -> Program | None:

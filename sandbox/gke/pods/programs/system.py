@@ -30,10 +30,11 @@ async def shell(process: Process, words: Sequence[str]) -> int:
     rest = list(words[1:])
     while rest and re.fullmatch(r"[-+][a-zA-Z]+|--\w+", rest[0]):
         option = rest.pop(0)
-        if option in {"-o", "+o"} and rest:
-            prelude += f"set {option} {rest.pop(0)}\n"
-        elif not option.startswith("--"):
-            flags += option[1:]
+        if option.startswith("--"):
+            continue
+        flags += option[1:]
+        if option.endswith("o") and rest:
+            prelude += f"set {option[0]}o {rest.pop(0)}\n"
     prelude += "".join(f"set -{flag}\n" for flag in flags if flag in "eux")
     if "c" in flags:
         if not rest:
