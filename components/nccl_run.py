@@ -294,7 +294,8 @@ class RunInCluster:
                 self._calls(document)[1](
                     document["metadata"]["name"],
                     self._namespace,
-                    propagation_policy="Foreground",
+                    # The Job goes when its Pods have gone; the others own nothing.
+                    propagation_policy="Foreground" if document["kind"] == "Job" else "Background",
                 )
         deadline = time.monotonic() + _CLEAN_UP_SECONDS
         watch = kubernetes.watch.Watch()
