@@ -56,11 +56,6 @@ class Home:
         return self.root / "bin"
 
     @property
-    def stages(self) -> Path:
-        """The stage files of kwok's own module."""
-        return self.programs / "kwok-stages"
-
-    @property
     def database(self) -> Path:
         """The cloud's state."""
         return self.root / "cloud.db"

@@ -29,15 +29,14 @@ def provider_versions() -> dict[str, str]:
     return {name: importlib.metadata.version(f"pulumi-{name}") for name in _PROVIDERS}
 
 
-def install(home: Home, programs: Mapping[str, Path], folders: Mapping[str, Path]) -> None:
+def install(home: Home, programs: Mapping[str, Path]) -> None:
     """Write launchers and links; what is right already is left alone.
 
     Args:
         home: The sandbox.
         programs: The parts of the toolchain and what the machine has, by name.
-        folders: What programs need at run time.
     """
-    links = {name: programs[name] for name in _CONTROL_PLANE} | dict(folders)
+    links = {name: programs[name] for name in _CONTROL_PLANE}
     links[_AUTH_PLUGIN] = _PLUGINS / _AUTH_PLUGIN
     for path in home.programs.iterdir():
         if path.name not in (*links, "pulumi", MARKER):

@@ -58,7 +58,7 @@ def build(home: Home, environ: Mapping[str, str], say: Say) -> None:
         say(remark)
     cache = builder.cache_folder(environ)
     have = builder.build(cache, environ, skip=found.programs.keys())
-    launchers.install(home, {**have.programs, **found.programs}, have.folders)
+    launchers.install(home, {**have, **found.programs})
 
 
 def up(

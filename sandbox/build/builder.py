@@ -26,52 +26,32 @@ from sandbox.build.progress import Progress
 _LEAST_FREE_BYTES = 1_500_000_000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Built:
-    """Where the parts of the toolchain are."""
-
-    programs: Mapping[str, Path]
-    folders: Mapping[str, Path]
-    """Files that programs need at run time: `kwok-stages`."""
-
-
 def cache_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder that all clones on this machine share (XDG)."""
     base = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or Path.home(), ".cache")
     return Path(base) / "gpudirect-sandbox" / "toolchain"
 
 
-def built(cache: Path, skip: Collection[str] = ()) -> Built:
-    """Return the parts that are there; nothing is built.
+def built(cache: Path, skip: Collection[str] = ()) -> dict[str, Path]:
+    """Return the programs that are there; nothing is built.
 
     Args:
         cache: The cache folder.
         skip: Names of programs that are not wanted, because the machine has them already.
     """
-    programs: dict[str, Path] = {}
-    folders: dict[str, Path] = {}
-    for module in MODULES:
-        folder = _module_folder(cache, module)
-        for binary in _wanted(module, skip):
-            if (folder / binary.name).is_file():
-                programs[binary.name] = folder / binary.name
-        for name in module.shared:
-            if (folder / name).is_dir():
-                folders[name] = folder / name
-    return Built(programs=programs, folders=folders)
+    found = {
+        binary.name: _module_folder(cache, module) / binary.name for module, binary in _wanted(skip)
+    }
+    return {name: path for name, path in found.items() if path.is_file()}
 
 
 def missing(cache: Path, skip: Collection[str] = ()) -> list[str]:
-    """Return the names of the parts that would have to be built."""
+    """Return the names of the programs that would have to be built."""
     have = built(cache, skip)
-    wanted = [binary.name for module in MODULES for binary in _wanted(module, skip)]
-    shared = [name for module in MODULES for name in module.shared]
-    return [name for name in wanted if name not in have.programs] + [
-        name for name in shared if name not in have.folders
-    ]
+    return [binary.name for _, binary in _wanted(skip) if binary.name not in have]
 
 
-def build(cache: Path, environ: Mapping[str, str], skip: Collection[str] = ()) -> Built:
+def build(cache: Path, environ: Mapping[str, str], skip: Collection[str] = ()) -> dict[str, Path]:
     """Build what is missing, with progress on standard error, and return where everything is.
 
     Raises:
@@ -81,12 +61,10 @@ def build(cache: Path, environ: Mapping[str, str], skip: Collection[str] = ()) -
     if missing(cache, skip):
         go = Go(environ)
         _check_disk(cache)
-        jobs = [(module, binary) for module in MODULES for binary in _wanted(module, skip)]
+        wanted = _wanted(skip)
         with Progress() as progress:
-            for number, (module, binary) in enumerate(jobs, start=1):
-                _build_one(go, cache, module, binary, _Position(progress, number, len(jobs)))
-            for module in MODULES:
-                _copy_shared(go, cache, module, progress)
+            for number, (module, binary) in enumerate(wanted, start=1):
+                _build_one(go, cache, module, binary, _Position(progress, number, len(wanted)))
     return built(cache, skip)
 
 
@@ -99,8 +77,13 @@ class _Position:
     total: int
 
 
-def _wanted(module: Module, skip: Collection[str]) -> list[Binary]:
-    return [binary for binary in module.binaries if binary.name not in skip]
+def _wanted(skip: Collection[str]) -> list[tuple[Module, Binary]]:
+    return [
+        (module, binary)
+        for module in MODULES
+        for binary in module.binaries
+        if binary.name not in skip
+    ]
 
 
 def _module_folder(cache: Path, module: Module) -> Path:
@@ -139,21 +122,6 @@ def _build_one(go: Go, cache: Path, module: Module, binary: Binary, position: _P
         finally:
             unfinished.unlink(missing_ok=True)
     progress.done(binary.name, position.number, position.total, time.monotonic() - started)
-
-
-def _copy_shared(go: Go, cache: Path, module: Module, progress: Progress) -> None:
-    for name, source in module.shared.items():
-        target = _module_folder(cache, module) / name
-        with _locked(cache, module, progress):
-            if target.is_dir():
-                continue
-            unfinished = target.with_name(f".{name}.{os.getpid()}")
-            shutil.rmtree(unfinished, ignore_errors=True)
-            folder = _from_module(go, name, module, source, _Watch(progress))
-            # Modes are not copied: the module cache is read-only, and so could not be removed.
-            shutil.copytree(folder, unfinished, copy_function=shutil.copyfile)
-            unfinished.chmod(0o755)
-            unfinished.replace(target)
 
 
 def _from_module(go: Go, what: str, module: Module, source: str, watch: _Watch) -> Path:

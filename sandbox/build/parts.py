@@ -40,8 +40,6 @@ class Module:
     binaries: tuple[Binary, ...]
     embedded: Mapping[str, str] = field(default_factory=dict)
     """File that the compiler embeds -> where it is, as `module path:file in it`."""
-    shared: Mapping[str, str] = field(default_factory=dict)
-    """Folder beside the binaries -> where it comes from, as `module path:folder in it`."""
 
     @property
     def folder(self) -> Path:
@@ -73,8 +71,7 @@ class Module:
                 digest.update(path.read_bytes())
         for binary in self.binaries:
             digest.update(f"{binary.package}\0{self.linker_flags(binary)}\0".encode())
-        digest.update(repr((sorted(self.shared.items()), platform.system())).encode())
-        digest.update(platform.machine().encode())
+        digest.update(f"{platform.system()}\0{platform.machine()}".encode())
         return digest.hexdigest()[:16]
 
 
@@ -104,11 +101,7 @@ MODULES = (
         ),
     ),
     Module(name="etcd", binaries=(Binary(name="etcd", package="."),)),
-    Module(
-        name="kwok",
-        binaries=(Binary(name="kwok", package="sigs.k8s.io/kwok/cmd/kwok"),),
-        shared={"kwok-stages": "sigs.k8s.io/kwok:kustomize/stage"},
-    ),
+    Module(name="kwok", binaries=(Binary(name="kwok", package="sigs.k8s.io/kwok/cmd/kwok"),)),
     Module(
         name="kubernetes",
         binaries=tuple(

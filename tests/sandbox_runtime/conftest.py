@@ -64,8 +64,6 @@ def cache(tmp_path: Path) -> Path:
         module_folder = folder / module.name / module.content_hash()
         for binary in module.binaries:
             write_program(module_folder / binary.name)
-        for name in module.shared:
-            (module_folder / name).mkdir()
     return folder
 
 

@@ -62,10 +62,6 @@ class FakeGo:
         source.mkdir(parents=True)
         for name in ("schema.json", "terraform-mapping.json"):
             (source / name).write_text("{}")
-        stage = folder / "module" / "kustomize" / "stage" / "pod"
-        stage.mkdir(parents=True)
-        (stage / "kustomization.yaml").write_text("resources: []\n")
-        stage.chmod(0o555)
         self.environ = {"PATH": f"{folder / 'bin'}:/usr/bin:/bin", "FAKE_GO": str(folder)}
 
     def builds(self) -> list[str]:
@@ -92,24 +88,16 @@ def cache(tmp_path: Path) -> Path:
 
 
 def test_everything_is_built_once(go: FakeGo, cache: Path) -> None:
-    assert builder.missing(cache) == [*PROGRAMS, "kwok-stages"]
+    assert builder.missing(cache) == PROGRAMS
     built = builder.build(cache, go.environ)
-    assert sorted(built.programs) == sorted(PROGRAMS)
-    for name, path in built.programs.items():
+    assert sorted(built) == sorted(PROGRAMS)
+    for name, path in built.items():
         assert path.read_text().startswith(f".{name}.")
         assert (path.parent / MARKER).exists()
     assert builder.missing(cache) == []
     calls = (go.folder / "calls").read_text()
     assert builder.build(cache, {"PATH": ""}) == built
     assert (go.folder / "calls").read_text() == calls
-
-
-def test_files_that_programs_need_are_kept_and_can_be_removed_again(
-    go: FakeGo, cache: Path
-) -> None:
-    stages = builder.build(cache, go.environ).folders["kwok-stages"]
-    assert (stages / "pod" / "kustomization.yaml").read_text() == "resources: []\n"
-    shutil.rmtree(stages)
 
 
 def test_embedded_files_are_copied_beside_the_program_before_it_is_built(
@@ -122,7 +110,7 @@ def test_embedded_files_are_copied_beside_the_program_before_it_is_built(
 
 def test_what_the_machine_has_is_not_built(go: FakeGo, cache: Path) -> None:
     built = builder.build(cache, go.environ, skip=("etcd", "kube-apiserver", "pulumi"))
-    assert sorted(built.programs) == sorted(set(PROGRAMS) - {"etcd", "kube-apiserver", "pulumi"})
+    assert sorted(built) == sorted(set(PROGRAMS) - {"etcd", "kube-apiserver", "pulumi"})
     assert len(go.builds()) == len(PROGRAMS) - 3
 
 
@@ -144,9 +132,9 @@ def test_a_changed_module_is_built_alone(go: FakeGo, cache: Path) -> None:
         file.write("\n// changed\n")
     new = builder.build(cache, go.environ)
     assert len(go.builds()) == before + 1
-    assert new.programs["etcd"] != old.programs["etcd"]
-    assert old.programs["etcd"].exists()
-    assert new.programs["kwok"] == old.programs["kwok"]
+    assert new["etcd"] != old["etcd"]
+    assert old["etcd"].exists()
+    assert new["kwok"] == old["kwok"]
 
 
 def test_two_builds_at_once_build_everything_once(go: FakeGo, cache: Path) -> None:

@@ -76,7 +76,7 @@ def test_plugins_are_installed_for_the_engine_under_the_sdks_versions(
     home: Home, cache: Path
 ) -> None:
     built = builder.built(cache)
-    launchers.install(home, built.programs, built.folders)
+    launchers.install(home, built)
     plugins = _plugins(home)
     assert sorted(plugins) == [
         "pulumi-language-python",
@@ -95,16 +95,16 @@ def test_a_complete_cli_and_real_plugins_are_used_in_place_of_the_sandboxs(
     home: Home, cache: Path, tmp_path: Path
 ) -> None:
     built = builder.built(cache)
-    launchers.install(home, built.programs, built.folders)
+    launchers.install(home, built)
     names = ("pulumi", "pulumi-language-python", "pulumi-resource-gcp")
     real = {name: write_program(tmp_path / "real" / name) for name in names}
-    launchers.install(home, {**built.programs, **real}, built.folders)
+    launchers.install(home, {**built, **real})
     plugins = _plugins(home)
     assert "pulumi-language-python" not in plugins
     assert "pulumi-resource-pulumi-python" not in plugins
     assert plugins["pulumi-resource-gcp"].readlink() == real["pulumi-resource-gcp"]
     assert str(real["pulumi"]) in (home.programs / "pulumi").read_text()
-    launchers.install(home, built.programs, built.folders)
+    launchers.install(home, built)
     assert not _plugins(home)["pulumi-resource-gcp"].is_symlink()
 
 
@@ -112,17 +112,17 @@ def test_what_an_older_version_has_put_on_path_is_removed(home: Home, cache: Pat
     write_program(home.programs / "pulumi-language-python")
     (home.programs / "etcd").symlink_to("/nonexistent")
     built = builder.built(cache)
-    launchers.install(home, built.programs, built.folders)
+    launchers.install(home, built)
     assert not (home.programs / "pulumi-language-python").exists()
-    assert (home.programs / "etcd").readlink() == built.programs["etcd"]
+    assert (home.programs / "etcd").readlink() == built["etcd"]
 
 
 def test_installing_again_touches_nothing(home: Home, cache: Path) -> None:
     built = builder.built(cache)
-    launchers.install(home, built.programs, built.folders)
+    launchers.install(home, built)
     files = [*home.programs.iterdir(), *_plugins(home).values()]
     before = {path: path.lstat().st_mtime_ns for path in files if path.name != MARKER}
-    launchers.install(home, built.programs, built.folders)
+    launchers.install(home, built)
     assert {path: path.lstat().st_mtime_ns for path in before} == before
 
 
@@ -132,7 +132,7 @@ def test_launchers_work_from_any_folder_and_for_paths_with_spaces(
     home = Home(tmp_path / "a home")
     home.prepare()
     built = builder.built(cache)
-    launchers.install(home, built.programs, built.folders)
+    launchers.install(home, built)
     launcher = _plugins(home)["pulumi-resource-gcp"].read_text()
     assert str(PROJECT_FOLDER) in launcher
     assert sys.executable in launcher

@@ -18,6 +18,7 @@ if __name__ == "__main__":
     # The engine, and a Ctrl-C of the user, end plug-ins like this: also while modules are imported.
     signal.signal(signal.SIGINT, lambda *_: os._exit(0))
 
+import gc
 import importlib.util
 import stat
 import threading
@@ -74,6 +75,9 @@ def _about(executable: str, version: str) -> bytes:
 
 def _load_service() -> Any:
     """Load the SDK and return its handlers for all calls."""
+    # One program runs, and the process ends with it. Looking for garbage again and again while the
+    # providers' SDKs make their thousands of classes takes a quarter of the time of their import.
+    gc.disable()
     spec = importlib.util.spec_from_file_location(
         "pulumi_language_python_program", Path(__file__).with_name("program.py")
     )

@@ -1,0 +1,1 @@
+"""Figures that are printed and looked at, not tested."""

@@ -1,0 +1,176 @@
+"""`make benchmark`: how long an environment's life takes in the sandbox, and which part takes it.
+
+Prints, at pace 0, wall seconds of each step for both stacks, and the CPU seconds that each part of
+the machinery has used in it. Works in a clone and a sandbox of its own, in a temporary folder.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from sandbox.home import PROJECT_FOLDER
+from tests.sandbox.harness import Sandbox
+
+STACKS = ("dev", "staging")
+AIMS = {"sandbox start": 3.0, "dev up": 25.0, "dev preview": 2.0, "dev destroy": 6.0}
+"""Wall seconds on two cores with nothing else to do."""
+PARTS = {
+    "pulumi_language_python": "program",
+    "pulumi_resource_gcp": "gcp stand-in",
+    "pulumi-resource-kubernetes": "kubernetes plug-in",
+    "pulumi_python_dynamic": "smoke test",
+    "sandbox.server": "sandbox server",
+    "kube-": "control plane",
+    "etcd": "control plane",
+    "kwok": "control plane",
+    "pulumi": "engine",
+}
+"""Word in a command line -> part, the first that fits."""
+_SAMPLE_SECONDS = 0.05
+
+
+@dataclass
+class Step:
+    """One step's figures."""
+
+    name: str
+    wall_seconds: float = 0.0
+    cpu_seconds: dict[str, float] = field(default_factory=dict)
+
+
+def _no_seconds() -> defaultdict[str, float]:
+    return defaultdict(float)
+
+
+class Sampler:
+    """Watches which processes use the CPU, as far as they belong to the sandbox or its clients."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = str(folder)
+        self._stop = threading.Event()
+        self._used: defaultdict[str, defaultdict[str, float]] = defaultdict(_no_seconds)
+        self._seen: dict[tuple[int, float], float] = {}
+        self._parts: dict[tuple[int, float], str] = {}
+        self._step = ""
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Sample in a thread of its own."""
+        thread = threading.Thread(target=self._run, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            thread.join()
+
+    def begin(self, step: str) -> None:
+        """Count for a step from now on."""
+        self._step = step
+
+    def cpu_seconds(self, step: str) -> dict[str, float]:
+        """Return what each part has used in a step."""
+        return {part: round(seconds, 2) for part, seconds in self._used[step].items()}
+
+    def _run(self) -> None:
+        while not self._stop.wait(_SAMPLE_SECONDS):
+            for process in psutil.process_iter():
+                self._sample(process)
+
+    def _sample(self, process: psutil.Process) -> None:
+        try:
+            key = (process.pid, process.create_time())
+            part = self._parts.get(key) or self._part(process)
+            times = process.cpu_times()
+        except psutil.Error:
+            return
+        # A launcher becomes another program: only what is known to be one of ours stays known.
+        if part is None:
+            return
+        self._parts[key] = part
+        used = times.user + times.system
+        self._used[self._step][part] += used - self._seen.get(key, 0.0)
+        self._seen[key] = used
+
+    def _part(self, process: psutil.Process) -> str | None:
+        words = " ".join(process.cmdline())
+        environ = process.environ() if "pulumi" in words else {}
+        ours = self._folder in words or self._folder in environ.get("PULUMI_HOME", "")
+        if not ours or "sandbox.try_it" in words:
+            return None
+        return next((part for word, part in PARTS.items() if word in words), None)
+
+
+def run(folder: Path) -> list[Step]:
+    """Live through both stacks' lives and return the figures."""
+    steps: list[Step] = []
+    sandbox = Sandbox(folder)
+    sampler = Sampler(folder)
+
+    @contextmanager
+    def step(name: str) -> Iterator[None]:
+        sampler.begin(name)
+        started = time.monotonic()
+        yield
+        steps.append(Step(name, round(time.monotonic() - started, 2)))
+
+    sandbox.start()
+    sandbox.stop()
+    with sampler.watching():
+        with step("sandbox start"):
+            sandbox.sandbox("up").ok()
+        try:
+            for stack in STACKS:
+                sandbox.pulumi("stack", "init", stack).ok()
+                with step(f"{stack} up"):
+                    sandbox.up(stack).ok()
+                with step(f"{stack} preview"):
+                    sandbox.pulumi("preview", "--expect-no-changes", "--stack", stack).ok()
+            for stack in STACKS:
+                with step(f"{stack} destroy"):
+                    sandbox.destroy(stack).ok()
+        finally:
+            sandbox.stop()
+    for done in steps:
+        done.cpu_seconds = sampler.cpu_seconds(done.name)
+    return steps
+
+
+def show(steps: Sequence[Step]) -> None:
+    """Print the figures."""
+    parts = list(dict.fromkeys(PARTS.values()))
+    table = Table("step", "wall s", "aim s", *parts, title="Wall seconds, and CPU seconds by part")
+    for step in steps:
+        aim = AIMS.get(step.name)
+        cells = [
+            f"{step.cpu_seconds[part]:.1f}" if part in step.cpu_seconds else "" for part in parts
+        ]
+        table.add_row(step.name, f"{step.wall_seconds:.1f}", f"{aim:g}" if aim else "", *cells)
+    Console().print(table)
+
+
+def main() -> None:
+    """Run, print and keep the figures."""
+    with tempfile.TemporaryDirectory(prefix="sandbox-benchmark-") as folder:
+        steps = run(Path(folder))
+    show(steps)
+    target = PROJECT_FOLDER / "benchmarks" / "out" / "lifecycle.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps([asdict(step) for step in steps], indent=2) + "\n")
+    Console().print(f"Kept in {target}")
+
+
+if __name__ == "__main__":
+    main()
