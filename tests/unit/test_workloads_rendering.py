@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import Any
-
-import pytest
 
 from gpudirect.releases import load_releases
 from gpudirect.stacks import A3_HIGH, A3_MEGA
-from gpudirect.workload_environment import NcclDebug, debug_file_pattern
 from gpudirect.workloads import pod_annotations, render_documents, render_pod_template
 from tests.unit.workload_samples import (
     HIGH,
     MEGA,
     Document,
-    all_containers,
     assert_complete,
     container_named,
     environment_of,
@@ -38,14 +33,6 @@ FLEX = {"cloud.google.com/gke-flex-start": "true"}
 
 def names(containers: list[Document] | None) -> list[str]:
     return [container["name"] for container in containers or []]
-
-
-def with_env(*entries: Document) -> Document:
-    return pod(gpu_container(env=list(entries)))
-
-
-def env_of(document: Document) -> dict[str, Any]:
-    return variables(container_named(document["spec"], "train"))
 
 
 # Purity
@@ -239,123 +226,6 @@ def test_the_right_daemon_from_a_registry_of_the_users_own_stays() -> None:
     assert render(once) == once
 
 
-# Environment
-
-
-def test_the_library_path_is_put_in_front_of_the_users() -> None:
-    document = with_env({"name": "LD_LIBRARY_PATH", "value": "/opt/lib:/usr/lib"})
-    assert env_of(render(document))["LD_LIBRARY_PATH"] == f"{LIBRARY}:/opt/lib:/usr/lib"
-
-
-@pytest.mark.parametrize("value", [f"/opt/lib:{LIBRARY}", LIBRARY])
-def test_a_library_path_that_holds_the_folder_stays(value: str) -> None:
-    document = with_env({"name": "LD_LIBRARY_PATH", "value": value})
-    assert env_of(render(document))["LD_LIBRARY_PATH"] == value
-
-
-def test_an_empty_library_path_does_not_become_one_with_an_empty_folder() -> None:
-    document = with_env({"name": "LD_LIBRARY_PATH", "value": ""})
-    assert env_of(render(document))["LD_LIBRARY_PATH"] == LIBRARY
-
-
-def test_a_library_path_from_elsewhere_is_left_with_a_word() -> None:
-    source = {"configMapKeyRef": {"name": "c", "key": "k"}}
-    document = with_env({"name": "LD_LIBRARY_PATH", "valueFrom": source})
-    [warning] = findings_of(document)
-    assert LIBRARY in warning.message
-    assert env_of(render(document))["LD_LIBRARY_PATH"] == source
-
-
-def test_the_users_entries_keep_their_place_and_order() -> None:
-    document = with_env({"name": "B", "value": "1"}, {"name": "A", "value": "$(B)"})
-    env = container_named(render(document)["spec"], "train")["env"]
-    assert env[:2] == [{"name": "B", "value": "1"}, {"name": "A", "value": "$(B)"}]
-
-
-def test_of_a_name_set_twice_the_last_one_stays() -> None:
-    document = with_env(
-        {"name": "A", "value": "1"}, {"name": "B", "value": "2"}, {"name": "A", "value": "3"}
-    )
-    [warning] = findings_of(document)
-    assert warning.value == "A"
-    env = container_named(render(document)["spec"], "train")["env"]
-    assert env[:2] == [{"name": "B", "value": "2"}, {"name": "A", "value": "3"}]
-
-
-def test_a_value_that_is_the_same_needs_no_word() -> None:
-    assert findings_of(with_env({"name": "NCCL_CROSS_NIC", "value": "0"})) == []
-
-
-def test_a_network_of_the_users_own_choice_is_told() -> None:
-    [warning] = findings_of(with_env({"name": "NCCL_NET", "value": "Socket"}))
-    assert "NCCL_NET" in warning.message
-
-
-def test_the_simple_profile_has_neither_ll128_nor_nvlstree() -> None:
-    own = env_of(render(pod(), environment_of(A3_MEGA, profile="simple")))
-    assert own["NCCL_PROTO"] == "Simple"
-    assert "NCCL_NVLSTREE_MAX_CHUNKSIZE" not in own
-    assert own["NCCL_TUNER_CONFIG_PATH"].endswith("a3plus_tuner_config_simple.textproto")
-
-
-def test_in_the_simple_profile_nobody_enforces_the_chunk_size() -> None:
-    document = with_env({"name": "NCCL_NVLSTREE_MAX_CHUNKSIZE", "value": "65536"})
-    assert errors_of(document, environment_of(A3_MEGA, profile="simple")) == []
-
-
-# NCCL's log
-
-
-def test_debug_turns_the_log_on() -> None:
-    own = env_of(render(pod(), debug=NcclDebug()))
-    assert own["NCCL_DEBUG"] == "INFO"
-    assert own["NCCL_DEBUG_SUBSYS"] == "INIT,NET,ENV,COLL,GRAPH"
-    assert "NCCL_DEBUG_FILE" not in own
-
-
-@pytest.mark.parametrize(("nodes", "file", "level"), [(63, "", "INFO"), (64, "", "WARN")])
-def test_from_64_nodes_on_only_errors_are_logged(nodes: int, file: str, level: str) -> None:
-    own = env_of(render(pod(), debug=NcclDebug(file=file), nodes=nodes))
-    assert own["NCCL_DEBUG"] == level
-
-
-def test_64_nodes_log_everything_into_files() -> None:
-    debug = NcclDebug(file=debug_file_pattern("/logs/nccl"))
-    own = env_of(render(pod(), debug=debug, nodes=64))
-    assert own["NCCL_DEBUG"] == "INFO"
-    assert own["NCCL_DEBUG_FILE"] == "/logs/nccl.%h.%p"
-
-
-def test_the_size_of_a_job_is_read_from_it() -> None:
-    def level(**spec: Any) -> str:
-        template = render(job(**spec), debug=NcclDebug())["spec"]["template"]
-        return str(variables(container_named(template["spec"], "train"))["NCCL_DEBUG"])
-
-    assert level(parallelism=63) == "INFO"
-    assert level(parallelism=64) == "WARN"
-
-
-def test_a_loud_log_of_the_users_own_is_told_from_64_nodes_on() -> None:
-    loud = {"name": "NCCL_DEBUG", "value": "INFO"}
-    file = {"name": "NCCL_DEBUG_FILE", "value": "/logs/n.%h.%p"}
-    for count, entries, told in ((63, [loud], 0), (64, [loud], 1), (64, [loud, file], 0)):
-        document = job(pod(gpu_container(env=entries)), parallelism=count)
-        assert len(findings_of(document)) == told
-
-
-def test_a_debug_file_needs_an_absolute_path() -> None:
-    assert debug_file_pattern("/logs/n.%h.%p") == "/logs/n.%h.%p"
-    with pytest.raises(ValueError, match="absolute"):
-        debug_file_pattern("logs/nccl")
-
-
-def test_a_debug_level_of_the_users_own_stays_and_is_told_only_when_another_was_asked_for() -> None:
-    document = with_env({"name": "NCCL_DEBUG", "value": "VERSION"})
-    assert findings_of(document) == []
-    rendered = render(document, debug=NcclDebug())
-    assert env_of(rendered)["NCCL_DEBUG"] == "VERSION"
-
-
 # Volumes
 
 
@@ -482,91 +352,3 @@ def test_a_term_of_the_users_own_that_says_the_same_is_enough() -> None:
     }
     own = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     assert render(pod(affinity=own))["spec"]["affinity"] == own
-
-
-# Rendering again
-
-
-@pytest.mark.parametrize("environment", [MEGA, HIGH], ids=["a3-mega", "a3-high"])
-def test_rendering_twice_is_rendering_once(environment: Any) -> None:
-    for document in (pod(), job(), pod(restartPolicy="Never")):
-        once = render(document, environment)
-        assert render(once, environment) == once
-
-
-def test_an_older_render_is_brought_up_to_date_in_place() -> None:
-    old = environment_of(A3_MEGA, release=load_releases().get("tcpxo-v1.0.11", "a3-mega"))
-    for document in (pod(gpu_container(env=[{"name": "MINE", "value": "1"}])), job()):
-        upgraded = render(render(document, old))
-        fresh = render(document)
-        assert findings_of(render(document, old)) == []
-        assert upgraded == fresh or _sorted(upgraded) == _sorted(fresh)
-
-
-def test_another_profile_takes_the_first_ones_variables_out() -> None:
-    simple = environment_of(A3_MEGA, profile="simple")
-    there = render(render(pod()), simple)
-    assert _sorted(there) == _sorted(render(pod(), simple))
-    assert _sorted(render(there)) == _sorted(render(pod()))
-
-
-def test_what_the_user_changed_since_the_first_render_is_kept() -> None:
-    document = render(pod())
-    for entry in container_named(document["spec"], "train")["env"]:
-        if entry["name"] == "NCCL_BUFFSIZE":
-            entry["value"] = "16777216"
-    simple = environment_of(A3_MEGA, profile="simple")
-    [warning] = findings_of(document, simple)
-    assert "16777216" in warning.message
-    assert env_of(render(document, simple))["NCCL_BUFFSIZE"] == "16777216"
-
-
-def test_other_networks_capacity_and_registry_replace_the_first_ones() -> None:
-    first = environment_of(A3_MEGA, node_selector=SPOT, image_registry="old.example")
-    second = environment_of(
-        A3_MEGA,
-        node_selector=FLEX,
-        image_registry="new.example",
-        networks=tuple(f"gpu{n}" for n in range(8)),
-    )
-    assert findings_of(render(pod(), first), second) == []
-    assert _sorted(render(render(pod(), first), second)) == _sorted(render(pod(), second))
-    assert _sorted(render(render(pod(), first))) == _sorted(render(pod()))
-
-
-def test_the_log_is_turned_off_again() -> None:
-    loud = render(pod(), debug=NcclDebug(file="/logs/n.%h.%p"))
-    assert _sorted(render(loud)) == _sorted(render(pod()))
-
-
-def test_selectors_of_the_users_own_survive_another_capacity_choice() -> None:
-    document = pod(nodeSelector={"topology.kubernetes.io/zone": "us-central1-c", **SPOT})
-    spot = environment_of(A3_MEGA, node_selector=SPOT)
-    selectors = render(render(document, spot))["spec"]["nodeSelector"]
-    assert selectors["cloud.google.com/gke-spot"] == "true"
-
-
-def test_a_render_for_the_other_stack_is_refused() -> None:
-    [error] = errors_of(render(pod()), HIGH)
-    assert "another stack" in error.message
-
-
-def test_a_record_that_is_none_does_no_harm() -> None:
-    for text in ("", "x", "[]", '{"release": 1}', '{"release":"gone-v1","profile":"default"}'):
-        document = pod(metadata={"annotations": {"gpudirect/rendered": text}})
-        rendered = render(document)
-        assert_complete(rendered, MEGA)
-        assert "tcpxo" in rendered["metadata"]["annotations"]["gpudirect/rendered"]
-
-
-def _sorted(document: Document) -> Document:
-    """Return a copy in which order does not count where Kubernetes gives it no meaning."""
-    result = copy.deepcopy(document)
-    spec = result["spec"].get("template", result)["spec"]
-    for container in all_containers(spec):
-        for key in ("env", "volumeMounts"):
-            if key in container:
-                container[key].sort(key=lambda entry: entry.get("mountPath", entry["name"]))
-    if "volumes" in spec:
-        spec["volumes"].sort(key=lambda volume: volume["name"])
-    return result
