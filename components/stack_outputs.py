@@ -38,11 +38,13 @@ def export_outputs(
         "kubeconfig": cluster.kubeconfig,
         "networks": networks,
         "podAnnotations": pod_annotations(environment),
+        "podNodeSelector": dict(environment.node_selector),
         "release": {
             "name": release.name,
             "plugin": release.plugin_image,
             "daemon": release.daemon_image,
             "profile": settings.profile,
+            "imageRegistry": settings.image_registry,
             "source": release.source,
         },
         "smokeTest": smoke_test.result,

@@ -14,6 +14,7 @@ NAMES = {
     "kubeconfig",
     "networks",
     "podAnnotations",
+    "podNodeSelector",
     "release",
     "smokeTest",
     "readme",
