@@ -15,15 +15,29 @@ STACK_LABEL = "gpudirect-stack"
 """Label of the cluster that says which stack made it."""
 
 _CLUSTER_TYPE = "gcp:container/cluster:Cluster"
+_READ_ATTEMPTS = 30
+_READ_AGAIN_SECONDS = 0.1
 _POLL_SECONDS = 5.0
 _LONGEST_CREATION_SECONDS = 1800.0
 
 
 def deployed_outputs() -> Mapping[str, Mapping[str, Any]]:
-    """Return the outputs of every resource in the stack's last state, by URN."""
-    found = pulumi.runtime.invoke(
-        "pulumi:pulumi:readStackResourceOutputs", {"stackName": pulumi.get_stack()}
-    )
+    """Return the outputs of every resource in the stack's last state, by URN.
+
+    With a state in a folder the engine can read a file that it writes at this moment itself, and
+    finds half of it: it is asked again.
+    """
+    for attempt in range(_READ_ATTEMPTS):
+        try:
+            found = pulumi.runtime.invoke(
+                "pulumi:pulumi:readStackResourceOutputs", {"stackName": pulumi.get_stack()}
+            )
+            break
+        except Exception as error:
+            # The SDK raises nothing more special.
+            if "failed to load checkpoint" not in str(error) or attempt == _READ_ATTEMPTS - 1:
+                raise
+            time.sleep(_READ_AGAIN_SECONDS)
     return {urn: entry.get("outputs") or {} for urn, entry in found.value["outputs"].items()}
 
 
