@@ -14,7 +14,7 @@ FAST_TESTS := tests/unit tests/components tests/contract
 .PHONY: help sandbox check lint test benchmark soak clean
 
 help: ## Show the targets
-	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' Makefile | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 sandbox: $(INSTALLED) ## Bring up stack dev without a cloud account, and show what came out
 	@$(PY) -m sandbox.try_it dev

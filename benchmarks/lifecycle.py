@@ -28,17 +28,20 @@ AIMS = {"sandbox start": 3.0, "dev up": 25.0, "dev preview": 2.0, "dev destroy":
 """Wall seconds on two cores with nothing else to do."""
 PARTS = {
     "pulumi_language_python": "program",
-    "pulumi_resource_gcp": "gcp stand-in",
-    "pulumi-resource-kubernetes": "kubernetes plug-in",
-    "pulumi_python_dynamic": "smoke test",
-    "sandbox.server": "sandbox server",
-    "kube-": "control plane",
-    "etcd": "control plane",
-    "kwok": "control plane",
+    "pulumi_resource_gcp": "gcp",
+    "pulumi-resource-kubernetes": "k8s",
+    "pulumi_python_dynamic": "test",
+    "sandbox.server": "server",
+    "kube-": "cluster",
+    "etcd": "cluster",
+    "kwok": "cluster",
     "pulumi": "engine",
 }
-"""Word in a command line -> part, the first that fits."""
-_SAMPLE_SECONDS = 0.05
+"""Word in a command line -> part, the first that fits: the user's program in its language host, the
+stand-in gcp plug-in, the real Kubernetes plug-in, the provider that runs the smoke test, the
+sandbox's server, the processes of the clusters, the Pulumi CLI with its engine."""
+_SAMPLE_SECONDS = 0.1
+_SETTLED_SECONDS = 3.0
 
 
 @dataclass
@@ -62,7 +65,7 @@ class Sampler:
         self._stop = threading.Event()
         self._used: defaultdict[str, defaultdict[str, float]] = defaultdict(_no_seconds)
         self._seen: dict[tuple[int, float], float] = {}
-        self._parts: dict[tuple[int, float], str] = {}
+        self._parts: dict[tuple[int, float], str | None] = {}
         self._step = ""
 
     @contextmanager
@@ -92,14 +95,17 @@ class Sampler:
     def _sample(self, process: psutil.Process) -> None:
         try:
             key = (process.pid, process.create_time())
-            part = self._parts.get(key) or self._part(process)
+            if key not in self._parts:
+                part = self._part(process)
+                # A launcher becomes another program within moments.
+                if part is not None or time.time() - key[1] > _SETTLED_SECONDS:
+                    self._parts[key] = part
+            part = self._parts.get(key)
+            if part is None:
+                return
             times = process.cpu_times()
         except psutil.Error:
             return
-        # A launcher becomes another program: only what is known to be one of ours stays known.
-        if part is None:
-            return
-        self._parts[key] = part
         used = times.user + times.system
         self._used[self._step][part] += used - self._seen.get(key, 0.0)
         self._seen[key] = used
@@ -125,6 +131,7 @@ def run(folder: Path) -> list[Step]:
         started = time.monotonic()
         yield
         steps.append(Step(name, round(time.monotonic() - started, 2)))
+        sampler.begin("between steps")
 
     sandbox.start()
     sandbox.stop()
@@ -151,7 +158,7 @@ def run(folder: Path) -> list[Step]:
 def show(steps: Sequence[Step]) -> None:
     """Print the figures."""
     parts = list(dict.fromkeys(PARTS.values()))
-    table = Table("step", "wall s", "aim s", *parts, title="Wall seconds, and CPU seconds by part")
+    table = Table("step", "wall", "aim", *parts, title="Wall seconds, and CPU seconds by part")
     for step in steps:
         aim = AIMS.get(step.name)
         cells = [

@@ -87,6 +87,8 @@ def up(
             home.forget_server()
         settings = _choose(home, pace, port)
         home.write_settings(settings)
+        if home.clusters.is_dir() and any(home.clusters.iterdir()):
+            say("The clusters of last time come up again first.")
         pid = _start(home, settings, environ)
         return Running(pid=pid, port=settings.port, pace=settings.pace, started=True)
 

@@ -6,16 +6,21 @@ Everything that a sandbox made itself is passed over, also that of another sandb
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from sandbox.build.parts import MODULES
 
 MARKER = ".made-by-the-sandbox"
 """A file of this name lies in every folder of programs that a sandbox made."""
 
 _KUBERNETES_ASSETS = ("etcd", "kube-apiserver")
+_VERSION_SECONDS = 10
 _KUBERNETES_EXTRAS = ("kube-controller-manager", "kube-scheduler")
 
 
@@ -123,3 +128,24 @@ def _find_assets(environ: Mapping[str, str], programs: dict[str, Path], remarks:
     for name in _KUBERNETES_ASSETS + _KUBERNETES_EXTRAS:
         if _is_program(folder / name):
             programs[name] = folder / name
+    remarks.extend(_skew(folder))
+
+
+def _skew(folder: Path) -> Iterator[str]:
+    """Say if an API server does not fit the controller manager that goes with it here."""
+    if _is_program(folder / "kube-controller-manager"):
+        return
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        command = [str(folder / "kube-apiserver"), "--version"]
+        printed = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_VERSION_SECONDS
+        ).stdout
+        server = re.search(r"v1\.(\d+)\.\S+", printed)
+        own = next(module for module in MODULES if module.name == "kubernetes")
+        version = own.version("k8s.io/kubernetes")
+        if server and int(server[1]) < int(version.split(".")[1]):
+            yield (
+                f"KUBEBUILDER_ASSETS={folder} has kube-apiserver {server[0]}, which is used; the "
+                f"other parts of the control plane are {version}, and Kubernetes promises nothing "
+                "for parts that are newer than their API server"
+            )

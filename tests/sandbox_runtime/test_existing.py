@@ -88,6 +88,20 @@ def test_kubernetes_test_assets_are_used_as_far_as_they_go(tmp_path: Path) -> No
     assert found.programs == {"etcd": etcd, "kube-apiserver": server}
 
 
+@pytest.mark.parametrize(("version", "remarks"), [("v1.31.2", 1), ("v1.36.0", 0), ("v1.37.1", 0)])
+def test_an_api_server_older_than_the_other_parts_is_used_and_that_is_said(
+    tmp_path: Path, version: str, remarks: int
+) -> None:
+    write_program(tmp_path / "etcd")
+    server = write_program(tmp_path / "kube-apiserver", f"#!/bin/sh\necho Kubernetes {version}\n")
+    environ = {"KUBEBUILDER_ASSETS": str(tmp_path)}
+    found = find(environ, {})
+    assert found.programs["kube-apiserver"] == server
+    assert [version in remark for remark in found.remarks] == [True] * remarks
+    write_program(tmp_path / "kube-controller-manager")
+    assert find(environ, {}).remarks == ()
+
+
 def test_incomplete_test_assets_are_not_used_and_that_is_said(tmp_path: Path) -> None:
     write_program(tmp_path / "etcd")
     (tmp_path / "kube-apiserver").write_text("not executable")
