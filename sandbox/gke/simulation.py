@@ -7,6 +7,7 @@ Entry points for the server: `kwok_arguments` and `make_simulation`.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -63,12 +64,17 @@ class Simulation:
 
 Take = Callable[[Change], None]
 Key = TypeVar("Key")
+_log = logging.getLogger(__name__)
 
 
 async def _follow(api: KubernetesApi, kind: ResourceType, take: Take) -> None:
     async for change in api.follow(kind):
-        if change.type is not ChangeType.SYNCED:
+        if change.type is ChangeType.SYNCED:
+            continue
+        try:
             take(change)
+        except Exception:  # noqa: BLE001 - one odd object must not end the simulation
+            _log.exception("%s %s", kind.kind, change.object.get("metadata", {}).get("name"))
 
 
 def _watches(world: World, kubelet: Kubelet, provisioner: Provisioner) -> dict[ResourceType, Take]:

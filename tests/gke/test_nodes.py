@@ -115,6 +115,13 @@ def test_a_gpu_pod_gets_its_machine_with_a_nic_per_network(
     assert plan.zone == "us-central1-a"
 
 
+def test_a_vpc_may_be_written_as_a_path() -> None:
+    networks, param_sets = ready_networks()
+    param_sets["vpc2"]["spec"]["vpc"] = "projects/p/global/networks/net-2"
+    plan = decision(pod(), circumstances(networks=networks, param_sets=param_sets))
+    assert plan.networks[1].vpc == "net-2"
+
+
 def test_nics_follow_the_sorted_interface_names() -> None:
     # [facts autopilot.md §1.7]; eth10 comes after eth2.
     text = (

@@ -6,10 +6,11 @@ import asyncio
 import json
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from sandbox.gke.api import Change, ChangeType, KubernetesApi
 from sandbox.gke.kwok.configuration import kwok_arguments, read_ports
 from sandbox.gke.kwok.exec_streams import ExitCodeStream, InputEndStream
 from sandbox.gke.kwok.log_reader import LogOptions, newest_log, read_log, read_options
@@ -21,6 +22,8 @@ from sandbox.gke.pods.firewall import closed_networks
 from sandbox.gke.pods.images import ImageKind, parse_image, pull_problem
 from sandbox.gke.pods.nccl_profiles import DEFAULT, SIMPLE, profile_script
 from sandbox.gke.pods.world import PodRecord
+from sandbox.gke.resource_types import PODS
+from sandbox.gke.simulation import _follow
 from tests.gke import vendor_manifests as vendor
 from tests.gke.pod_world import PodWorld
 from tests.gke.simulated import (
@@ -99,6 +102,26 @@ def test_the_profiles_differ_where_the_releases_do() -> None:
     simple = profile_script(SIMPLE, "v1.0.15")
     assert 'NCCL_PROTO="Simple"' in simple
     assert "a3plus_guest_config_simple.textproto" in simple
+
+
+def test_an_odd_object_does_not_end_the_simulation(caplog: pytest.LogCaptureFixture) -> None:
+    class Watched:
+        async def follow(self, _: object) -> Any:
+            for name in ("odd", "plain"):
+                yield Change(ChangeType.ADDED, {"metadata": {"name": name}})
+            yield Change(ChangeType.SYNCED, {})
+
+    taken: list[str] = []
+
+    def take(change: Change) -> None:
+        name = change.object["metadata"]["name"]
+        if name == "odd":
+            raise KeyError(name)
+        taken.append(name)
+
+    asyncio.run(_follow(cast(KubernetesApi, Watched()), PODS, take))
+    assert taken == ["plain"]
+    assert "Pod odd" in caplog.text
 
 
 # --- Environment and names

@@ -184,8 +184,9 @@ def _networks(demand: Demand, around: Circumstances) -> tuple[NetworkPlan, ...] 
         found.append(
             NetworkPlan(
                 network_object=interface.network,
-                vpc=spec.get("vpc", ""),
-                subnetwork=spec.get("vpcSubnet", ""),
+                # Written as a path or as a name; both mean the same VPC.
+                vpc=str(spec.get("vpc", "")).rpartition("/")[2],
+                subnetwork=str(spec.get("vpcSubnet", "")).rpartition("/")[2],
             )
         )
     return tuple(found)

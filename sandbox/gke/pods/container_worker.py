@@ -279,7 +279,7 @@ class ContainerWorker:
                 self.status_news()
                 self._event("Failed", f"Error: {error.message}", warning=True)
                 tries += 1
-                await asyncio.sleep(max(0.1, 5 * around.world.clock.pace))
+                await asyncio.sleep(max(0.2, 5 * around.world.clock.pace))
                 await around.world.news.wait(since, self._delay(tries))
             else:
                 self._event("Created", f"Container created: {self.status.name}")
