@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sandbox.gke.pods.clock import Clock, Signal
 from sandbox.gke.pods.files import FileTree, FileView
 from sandbox.gke.pods.programs.filesystem import FILE_COMMANDS
+from sandbox.gke.pods.programs.stream_editor import sed
 from sandbox.gke.pods.programs.system import SYSTEM_COMMANDS
 from sandbox.gke.pods.programs.text import TEXT_COMMANDS
 from sandbox.gke.pods.shell.interpreter import run_script
@@ -33,7 +34,7 @@ class Box:
         self.clock = Clock(0.0, Signal())
 
     def program(self, name: str, process: Process) -> Program | None:
-        return (TEXT_COMMANDS | FILE_COMMANDS | SYSTEM_COMMANDS).get(name)
+        return (TEXT_COMMANDS | FILE_COMMANDS | SYSTEM_COMMANDS | {"sed": sed}).get(name)
 
     async def sleep(self, seconds: float, *, in_loop: bool) -> None:
         await self.clock.sleep(seconds, in_loop=in_loop)

@@ -19,6 +19,7 @@ from sandbox.gke.pods.node_hardware import (
     aperture_addresses,
 )
 from sandbox.gke.pods.programs.filesystem import FILE_COMMANDS
+from sandbox.gke.pods.programs.stream_editor import sed
 from sandbox.gke.pods.programs.system import SYSTEM_COMMANDS, run
 from sandbox.gke.pods.programs.text import TEXT_COMMANDS
 from sandbox.gke.pods.shell.process import Process, Program
@@ -66,7 +67,7 @@ def _find(machine: NodeMachine, name: str, _: Process) -> Program | None:
     own = _NODE_COMMANDS.get(name)
     if own is not None:
         return partial(_run_own, machine, name)
-    shared = SYSTEM_COMMANDS | TEXT_COMMANDS | FILE_COMMANDS
+    shared = SYSTEM_COMMANDS | TEXT_COMMANDS | FILE_COMMANDS | {"sed": sed}
     return shared.get(name)
 
 

@@ -21,6 +21,7 @@ from sandbox.gke.pods.programs.installers import container_entry, device_injecto
 from sandbox.gke.pods.programs.mpi import MPI_COMMANDS
 from sandbox.gke.pods.programs.network import NETWORK_COMMANDS
 from sandbox.gke.pods.programs.node_tools import NODE_TOOLS
+from sandbox.gke.pods.programs.stream_editor import sed
 from sandbox.gke.pods.programs.system import SYSTEM_COMMANDS
 from sandbox.gke.pods.programs.text import TEXT_COMMANDS
 from sandbox.gke.pods.shell.interpreter import run_script
@@ -38,6 +39,7 @@ _COMMON: dict[str, Program] = {
     **NETWORK_COMMANDS,
     **SYSTEM_COMMANDS,
     **NODE_TOOLS,
+    "sed": sed,
 }
 _COMMAND_FOLDERS = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"}

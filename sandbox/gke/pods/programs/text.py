@@ -7,7 +7,7 @@ commands refuse it.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from sandbox.gke.pods.shell.formatting import unescape
 from sandbox.gke.pods.shell.process import Process
@@ -69,7 +69,7 @@ async def grep(process: Process, words: Sequence[str]) -> int:
     patterns = patterns or [arguments.pop(0)]
     expression = _grep_expression(patterns, flags)
     found = 0
-    async for line in _lines(process, words[0], arguments):
+    async for line in lines_of(process, words[0], arguments):
         if bool(expression.search(line)) == ("v" in flags):
             continue
         found += 1
@@ -92,7 +92,7 @@ def _grep_expression(patterns: Sequence[str], flags: str) -> re.Pattern[str]:
     if "F" in flags:
         patterns = [re.escape(pattern) for pattern in patterns]
     elif "E" not in flags and "P" not in flags:
-        patterns = [_basic_expression(pattern) for pattern in patterns]
+        patterns = [basic_expression(pattern) for pattern in patterns]
     source = "|".join(f"(?:{pattern})" for pattern in patterns)
     if "w" in flags:
         source = rf"\b(?:{source})\b"
@@ -101,7 +101,7 @@ def _grep_expression(patterns: Sequence[str], flags: str) -> re.Pattern[str]:
     return re.compile(source, re.IGNORECASE if "i" in flags else 0)
 
 
-def _basic_expression(pattern: str) -> str:
+def basic_expression(pattern: str) -> str:
     r"""Turn a basic regular expression into an extended one: `\|` and `|` change places."""
     return re.sub(r"\\([|+?(){}])|([|+?(){}])", lambda match: match[1] or "\\" + match[2], pattern)
 
@@ -125,7 +125,7 @@ async def awk(process: Process, words: Sequence[str]) -> int:
         await process.complain(f"awk: syntax error in the program: {program}")
         return 2
     pattern, shown = match.groups()
-    async for line in _lines(process, words[0], rest):
+    async for line in lines_of(process, words[0], rest):
         if pattern is not None and not re.search(pattern, line):
             continue
         fields = [line, *(line.split() if separator in (None, " ") else line.split(separator))]
@@ -160,7 +160,7 @@ async def cut(process: Process, words: Sequence[str]) -> int:
     if wanted is None:
         await process.complain("cut: you must specify a list of bytes, characters, or fields")
         return 1
-    async for line in _lines(process, words[0], _operands(words[1:], "dfc")):
+    async for line in lines_of(process, words[0], _operands(words[1:], "dfc")):
         parts = line.split(separator) if "f" in values else list(line)
         chosen = [parts[index] for index in _chosen(wanted, len(parts))]
         await process.say((separator if "f" in values else "").join(chosen))
@@ -175,82 +175,10 @@ def _chosen(wanted: str, count: int) -> Iterator[int]:
         yield from range(start - 1, min(end, count))
 
 
-async def sed(process: Process, words: Sequence[str]) -> int:
-    """Run `s///`, `/pattern/d` and `-n '…p'` programs."""
-    quiet = False
-    in_place = False
-    programs, operands = [], []
-    rest = list(words[1:])
-    while rest:
-        word = rest.pop(0)
-        if word in {"-e", "--expression"} and rest:
-            programs.append(rest.pop(0))
-        elif word in {"-n", "--quiet"}:
-            quiet = True
-        elif word.startswith("-i"):
-            in_place = True
-        elif word not in {"-E", "-r"}:
-            operands.append(word)
-    if not programs and operands:
-        programs.append(operands.pop(0))
-    extended = "-E" in words or "-r" in words
-    try:
-        edits = [_sed_edit(part.strip(), extended) for part in ";".join(programs).split(";")]
-    except ValueError as error:
-        await process.complain(f"sed: {error}")
-        return 1
-    targets = [[name] for name in operands] if in_place else [operands]
-    for names in targets:
-        lines = []
-        async for line in _lines(process, words[0], names):
-            lines += _sed_line(line, edits, quiet=quiet)
-        text = "".join(line + "\n" for line in lines)
-        if in_place:
-            process.files.write(process.path(names[0]), text)
-        else:
-            await process.stdout.write(text)
-    return 0
-
-
-_Edit = Callable[[str], tuple[str | None, bool]]
-
-
-def _sed_edit(program: str, extended: bool) -> _Edit:
-    """Return a function from a line to the new line (None: deleted) and whether to print it."""
-    substitute = re.fullmatch(r"s(.)(.*?)(?<!\\)\1(.*?)(?<!\\)\1([gip]*)", program)
-    if substitute is not None:
-        source = substitute[2] if extended else _basic_expression(substitute[2])
-        expression = re.compile(source, re.IGNORECASE if "i" in substitute[4] else 0)
-        text = re.sub(r"&(?<!\\&)", r"\\g<0>", substitute[3])
-        count = 0 if "g" in substitute[4] else 1
-        return lambda line: (expression.sub(text, line, count=count), "p" in substitute[4])
-    command = re.fullmatch(r"/(.*)/([dp])", program)
-    if command is not None:
-        chosen = re.compile(command[1] if extended else _basic_expression(command[1]))
-        if command[2] == "d":
-            return lambda line: (None if chosen.search(line) else line, False)
-        return lambda line: (line, bool(chosen.search(line)))
-    if not program:
-        return lambda line: (line, False)
-    raise ValueError(f"-e expression #1, char 1: unknown command: '{program[:1]}'")
-
-
-def _sed_line(line: str, edits: Sequence[_Edit], *, quiet: bool) -> list[str]:
-    extra = []
-    current: str | None = line
-    for edit in edits:
-        if current is None:
-            break
-        current, printed = edit(current)
-        if printed and current is not None:
-            extra.append(current)
-    return extra + ([] if quiet or current is None else [current])
-
-
 async def head(process: Process, words: Sequence[str]) -> int:
     """Print the first lines."""
     count = _count(words)
-    async for line in _lines(process, words[0], _operands(words[1:], "n")):
+    async for line in lines_of(process, words[0], _operands(words[1:], "n")):
         if count <= 0:
             break
         count -= 1
@@ -263,7 +191,7 @@ async def tail(process: Process, words: Sequence[str]) -> int:
     follows = any(re.fullmatch(r"-[a-z]*[fF]", word) for word in words[1:])
     names = [name for name in _operands(words[1:], "n") if name != "/dev/null"]
     if names or not follows:
-        lines = [line async for line in _lines(process, words[0], names)]
+        lines = [line async for line in lines_of(process, words[0], names)]
         for line in lines[-_count(words) :]:
             await process.say(line)
     if follows:
@@ -292,7 +220,7 @@ async def sort(process: Process, words: Sequence[str]) -> int:
     """Sort lines."""
     flags = "".join(word[1:] for word in words[1:] if word.startswith("-"))
     names = [word for word in words[1:] if not word.startswith("-")]
-    lines = [line async for line in _lines(process, words[0], names)]
+    lines = [line async for line in lines_of(process, words[0], names)]
     if "n" in flags or "h" in flags:
         lines.sort(key=lambda line: float((re.match(r"\s*-?\d+(\.\d+)?", line) or ["0"])[0]))
     elif "V" in flags:
@@ -311,7 +239,7 @@ async def sort(process: Process, words: Sequence[str]) -> int:
 async def uniq(process: Process, words: Sequence[str]) -> int:
     """Leave out repeated lines; `-c` counts them."""
     groups: list[tuple[str, int]] = []
-    async for line in _lines(process, words[0], [w for w in words[1:] if w[:1] != "-"]):
+    async for line in lines_of(process, words[0], [w for w in words[1:] if w[:1] != "-"]):
         if groups and groups[-1][0] == line:
             groups[-1] = (line, groups[-1][1] + 1)
         else:
@@ -367,7 +295,7 @@ async def seq(process: Process, words: Sequence[str]) -> int:
     return 0
 
 
-async def _lines(process: Process, command: str, names: Sequence[str]) -> AsyncIterator[str]:
+async def lines_of(process: Process, command: str, names: Sequence[str]) -> AsyncIterator[str]:
     """Yield the lines of files, or of standard input as they come."""
     if not [name for name in names if name != "-"]:
         while (line := await process.stdin.line()) is not None:
@@ -425,6 +353,6 @@ def _operands(words: Sequence[str], letters: str) -> list[str]:
 
 TEXT_COMMANDS = {
     "cat": cat, "tee": tee, "grep": grep, "egrep": grep, "awk": awk, "gawk": awk, "mawk": awk,
-    "cut": cut, "sed": sed, "head": head, "tail": tail, "wc": wc, "sort": sort, "uniq": uniq,
+    "cut": cut, "head": head, "tail": tail, "wc": wc, "sort": sort, "uniq": uniq,
     "tr": tr, "seq": seq,
 }  # fmt: skip

@@ -19,14 +19,14 @@ from sandbox.gke.pods.shell.builtins import BUILTINS
 from sandbox.gke.pods.shell.compounds import COMPOUNDS
 from sandbox.gke.pods.shell.conditions import ConditionSyntaxError
 from sandbox.gke.pods.shell.control import FunctionReturn, ShellExit
+from sandbox.gke.pods.shell.pipelines import BROKEN_PIPE, pipeline, run_stages, stage_of
 from sandbox.gke.pods.shell.process import NOT_EXECUTABLE, NOT_FOUND, Process, Program
 from sandbox.gke.pods.shell.redirections import RedirectionError, open_redirections
-from sandbox.gke.pods.shell.streams import Capture, ClosedPipeError, LineReader, Pipe
+from sandbox.gke.pods.shell.streams import Capture, ClosedPipeError
 from sandbox.gke.pods.shell.syntax import WORDS, ends_line, is_error, operator_of, parse, text_of
 from sandbox.gke.pods.shell.variables import Variables
 from sandbox.gke.pods.shell.words import ExpansionError, Words
 
-_BROKEN_PIPE = 141
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 
 
@@ -82,7 +82,7 @@ class Interpreter:
         except ShellExit as end:
             return end.code
         except ClosedPipeError:
-            return _BROKEN_PIPE
+            return BROKEN_PIPE
         finally:
             for job in self.jobs:
                 job.cancel()
@@ -168,7 +168,7 @@ class Interpreter:
         except ShellExit as end:
             return end.code
         except ClosedPipeError:
-            return _BROKEN_PIPE
+            return BROKEN_PIPE
 
     # Statements ---------------------------------------------------------------------------------
 
@@ -274,7 +274,7 @@ class Interpreter:
             async def first(shell: Interpreter) -> int:
                 return await shell._redirected(redirects, lambda: shell.run(bodies[0]))
 
-            return await self._pipe([first, *(_runs(pipe) for pipe in pipes)])
+            return await run_stages(self, [first, *(stage_of(pipe) for pipe in pipes)])
         if not bodies:
             return await self._redirected(redirects, _succeed)
         return await self._redirected(redirects, lambda: self.run(bodies[0]))
@@ -286,30 +286,6 @@ class Interpreter:
         if succeeded == (sign == "&&"):
             return await self.run(right)
         return self.state.status
-
-    async def _pipeline(self, node: Node) -> int:
-        stages = [child for child in node.children if child.is_named and child.type != "comment"]
-        return await self._pipe([_runs(stage) for stage in stages])
-
-    async def _pipe(self, stages: Sequence[Callable[[Interpreter], Awaitable[int]]]) -> int:
-        pipes = [Pipe() for _ in stages[1:]]
-        tasks = []
-        for position, stage in enumerate(stages):
-            changes: dict[str, object] = {}
-            if position:
-                changes["stdin"] = LineReader(pipes[position - 1])
-            if position < len(pipes):
-                changes["stdout"] = pipes[position]
-            shell = self.subshell(self.process.child(**changes))
-            tasks.append(asyncio.create_task(_stage(shell, stage, pipes, position)))
-        try:
-            codes = await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-        if self.state.options.pipe_fail:
-            return next((code for code in reversed(codes) if code), 0)
-        return codes[-1]
 
     async def assign(self, node: Node) -> int:
         """Carry out `name=value`, `name+=value` or `name[index]=value`."""
@@ -389,33 +365,6 @@ class Interpreter:
         self.jobs.append(asyncio.create_task(self.isolated(node, self.process.child())))
 
 
-async def _stage(
-    shell: Interpreter,
-    stage: Callable[[Interpreter], Awaitable[int]],
-    pipes: Sequence[Pipe],
-    position: int,
-) -> int:
-    """Run one stage of a pipeline and close its ends of the pipes."""
-    try:
-        return await stage(shell)
-    except ShellExit as end:
-        return end.code
-    except ClosedPipeError:
-        return _BROKEN_PIPE
-    finally:
-        if position < len(pipes):
-            pipes[position].close_writer()
-        if position:
-            pipes[position - 1].close_reader()
-
-
-def _runs(node: Node) -> Callable[[Interpreter], Awaitable[int]]:
-    async def run(shell: Interpreter) -> int:
-        return await shell.run(node)
-
-    return run
-
-
 async def _succeed() -> int:
     return 0
 
@@ -447,7 +396,7 @@ _HANDLERS: dict[str, Callable[[Interpreter, Node], Awaitable[int]]] = {
     "command": Interpreter._command,
     "redirected_statement": Interpreter._redirected_statement,
     "list": Interpreter._list,
-    "pipeline": Interpreter._pipeline,
+    "pipeline": pipeline,
     "variable_assignment": Interpreter.assign,
     "variable_assignments": Interpreter._assignments,
 }
