@@ -160,6 +160,16 @@ def test_the_layout_is_that_of_real_nccl_tests() -> None:
     assert table.summary([80.226])[:2] == ["# Out of bounds values : 0 OK", real[-3]]
 
 
+@pytest.mark.parametrize(
+    ("time_us", "shown"), [(0.24, "0.24"), (235.2, "235.2"), (5494.1, "5494.1"), (10841.4, "10841")]
+)
+def test_times_have_the_digits_of_the_pages_tables(time_us: float, shown: str) -> None:
+    gather = BENCHMARKS["all_gather_perf"]
+    sent = message(gather, 1 << 30, 16)
+    line, _ = table.row(gather, sent, table.Timing(time_us, time_us), ranks=16, checked=True)
+    assert line.split()[5] == line.split()[9] == shown
+
+
 def test_every_row_is_marked_unchecked_without_a_data_check() -> None:
     # [R44]
     result = run(mega("host1"), mega("host2"), options="-b 1M -e 2M -f 2 -c 0")
