@@ -13,6 +13,8 @@ from pulumi_policy import (
     PolicyPack,
     PolicyResource,
     ReportViolation,
+    ResourceValidationArgs,
+    ResourceValidationPolicy,
     StackValidationArgs,
     StackValidationPolicy,
 )
@@ -48,12 +50,21 @@ def _known(value: Any) -> Any:
     return value
 
 
+_inputs: dict[str, Mapping[str, Any]] = {}
+"""What the program asks for, by URN. A preview knows it also where it knows no outputs: those of
+objects in a cluster that does not exist yet are unknown as a whole."""
+
+
+def _keep_inputs(args: ResourceValidationArgs, _: ReportViolation) -> None:
+    _inputs[args.urn] = _known(args.props)
+
+
 def _plain(resource: PolicyResource) -> Resource:
     return Resource(
         type=resource.resource_type,
         name=resource.name,
         urn=resource.urn,
-        props=_known(resource.props),
+        props={**_inputs.get(resource.urn, {}), **_known(resource.props)},
         networks=frozenset(d.name for d in resource.dependencies if d.resource_type == NETWORK),
     )
 
@@ -75,4 +86,15 @@ def _policy(name: str, rule: Rule) -> StackValidationPolicy:
     )
 
 
-PolicyPack(name="gpudirect", policies=[_policy(name, rule) for name, rule in RULES.items()])
+PolicyPack(
+    name="gpudirect",
+    policies=[
+        ResourceValidationPolicy(
+            name="inputs",
+            description="Reads what the program asks for; finds nothing by itself.",
+            validate=_keep_inputs,
+            enforcement_level=EnforcementLevel.ADVISORY,
+        ),
+        *(_policy(name, rule) for name, rule in RULES.items()),
+    ],
+)
