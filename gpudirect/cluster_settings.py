@@ -265,7 +265,7 @@ def _read_version(
             fix=reader.set_to("clusterVersion", wanted),
         )
         return None
-    _check_floors(reader, "clusterVersion", version, release)
+    _check_floors(reader, version, release)
     offered = server_config.valid_versions.get(channel, ()) if server_config else ()
     if server_config and text not in offered:
         near = difflib.get_close_matches(text, offered, n=1)
@@ -287,7 +287,7 @@ def _check_channel_default(
 ) -> None:
     default = server_config.default_versions.get(channel, "") if server_config else ""
     if default:
-        _check_floors(reader, "clusterVersion", GkeVersion.parse(default), release)
+        _check_floors(reader, GkeVersion.parse(default), release, of_channel=True)
     elif channel == "EXTENDED":
         reader.report(
             "clusterVersion",
@@ -299,7 +299,7 @@ def _check_channel_default(
 
 
 def _check_floors(
-    reader: ConfigReader, key: str, version: GkeVersion, release: Release | None
+    reader: ConfigReader, version: GkeVersion, release: Release | None, *, of_channel: bool = False
 ) -> None:
     if release is None:
         return
@@ -309,13 +309,14 @@ def _check_floors(
         if floor is None:
             continue
         of_minor = f" of {floor.minor}" if floor.minor else ""
+        subject = f"the channel's default {version} is " if of_channel else ""
         reader.report(
-            key,
-            f"{version} is older than GPUDirect needs",
+            "clusterVersion",
+            f"{subject}older than GPUDirect needs",
             f"{floor.version} or newer{of_minor}",
             f"{'its release notes advise it' if advised else 'older nodes do not work'} "
             f"({floor.source})",
-            fix=reader.set_to(key, floor.version),
+            fix=reader.set_to("clusterVersion", floor.version),
             severity="warning" if advised else "error",
         )
         return

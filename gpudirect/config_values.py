@@ -110,7 +110,7 @@ class ConfigReader:
             name,
             f"no such choice{hint}",
             f"one of {', '.join(choices)}",
-            "nothing else is built",
+            "the program knows these alone",
             fix=self.set_to(name, best),
         )
         return None
@@ -124,10 +124,10 @@ class ConfigReader:
             return _BOOLEANS[value]
         said = value.lower()
         meant = "false" if said in ("no", "off", "n", "0", "false") else "true"
-        hint = " (a word to Pulumi, though YAML 1.1 takes it for a truth value)"
+        hint = " (to Pulumi it is a word, though YAML 1.1 has it for a truth value)"
         self.report(
             name,
-            f"no truth value{hint if said in _BOOLEAN_WORDS else ''}",
+            f"neither true nor false{hint if said in _BOOLEAN_WORDS else ''}",
             "true or false",
             "Pulumi knows no other words for it",
             fix=self.set_to(name, meant),

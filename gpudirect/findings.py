@@ -29,6 +29,7 @@ class Finding:
         expected: What would be right.
         why: The reason of the rule, one clause.
         fix: The command that mends it, or what to do where there is none.
+        details: What it is about, item by item, where that is more than a value.
         severity: A `warning` refuses nothing.
         file: The stack file, where one was read.
         line: Line of the key in it, from 1; 0 where the key is not in the file.
@@ -40,6 +41,7 @@ class Finding:
     expected: str
     why: str
     fix: str
+    details: tuple[str, ...] = ()
     severity: Severity = "error"
     file: str = ""
     line: int = 0
@@ -47,7 +49,9 @@ class Finding:
     @property
     def sentence(self) -> str:
         """Everything but key, place and remedy, in one sentence."""
-        return f"{_seen(self.value)}: {self.message}; expected {self.expected}, because {self.why}"
+        details = f" ({'; '.join(self.details)})" if self.details else ""
+        expected = f"expected {self.expected}, because {self.why}"
+        return f"{_seen(self.value)}: {self.message}{details}; {expected}"
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}: " if self.line else f"{self.file}: " if self.file else ""
@@ -55,6 +59,7 @@ class Finding:
         return "\n".join(
             (
                 f"{place}{mark}{self.key}: {_seen(self.value)}: {self.message}",
+                *(f"  - {detail}" for detail in self.details),
                 f"  expected: {self.expected}",
                 f"  why:      {self.why}",
                 f"  fix:      {self.fix}",

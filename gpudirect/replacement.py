@@ -24,6 +24,8 @@ _CLUSTER = "gcp:container/cluster:Cluster"
 _FABRIC_COMPONENT = "gpudirect:index:GpuNetworkFabric"
 _CLUSTER_COMPONENT = "gpudirect:index:AutopilotCluster"
 
+_PARTS = re.compile(r"\d+|\D+")
+
 Outputs = Mapping[str, Any]
 
 
@@ -146,17 +148,24 @@ def _refusal(part: str, losses: list[Loss], current: Settings, wanted: frozenset
     lost: dict[str, list[str]] = {}
     for loss in losses:
         lost.setdefault(loss.what, []).append(loss.because)
-    listed = "; ".join(f"{what} ({', '.join(reasons)})" for what, reasons in lost.items())
+    details = tuple(f"{what}: {', '.join(lost[what])}" for what in sorted(lost, key=_natural))
     value = ",".join(name for name in ("fabric", "cluster") if name in wanted)
     inside = "everything that runs in it" if part == "cluster" else "every Pod that has a NIC in it"
+    count = f"{len(details)} resource{'' if len(details) == 1 else 's'}"
     return Finding(
         key=full_key("allowReplace"),
         value=",".join(sorted(current.allow_replace)),
-        message=f"the {part} is live, and this update would take away {listed}",
+        message=f"the {part} is live, and this update would take away {count} of it",
+        details=details,
         expected=f"the config as it was, or allowReplace {value} where that is meant",
         why=f"{inside} goes with it",
         fix=set_command("allowReplace", value, stack_name=current.stack_name),
     )
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """Return a sort key that puts net-2 before net-10."""
+    return [(int(part or 0), "") if part.isdigit() else (-1, part) for part in _PARTS.findall(text)]
 
 
 def _protected(previous: Mapping[str, Outputs], current: Settings) -> list[Finding]:

@@ -110,7 +110,7 @@ def test_an_edit_that_replaces_something_live_is_refused_with_what_is_lost(
 ) -> None:
     findings = replacement_guard(state_of(LIVE), settings(**edit))
     (finding,) = [f for f in findings if f"the {part} is live" in f.message]
-    assert said in finding.message
+    assert said in finding.sentence
     assert finding.key == "gpudirect:allowReplace"
     assert f"pulumi config set allowReplace {part}" in finding.fix
     assert replacement_guard(state_of(LIVE), settings(**edit), frozenset({part})) == ()
@@ -123,7 +123,7 @@ def test_a_region_takes_fabric_and_cluster_with_it() -> None:
     assert {f.fix for f in findings} == {
         "pulumi config set allowReplace fabric,cluster --stack dev"
     }
-    assert "location us-east4 -> us-central1" in findings[1].message
+    assert "location us-east4 -> us-central1" in findings[1].sentence
     allowed = settings(gcp={"region": "us-central1"}, allowReplace="fabric,cluster")
     assert replacement_guard(state_of(LIVE), allowed) == ()
     only_one = settings(gcp={"region": "us-central1"}, allowReplace="cluster")
@@ -194,18 +194,18 @@ def test_what_is_planned_in_place_but_refused_by_google_needs_leave_too(
     drift(state)
     (finding,) = replacement_guard(state, LIVE)
     assert f"the {part} is live" in finding.message
-    assert said in finding.message
+    assert said in finding.sentence
 
 
 def test_the_cluster_s_own_network_goes_with_the_cluster() -> None:
     live = settings(clusterNetwork="create")
     edited = settings(clusterNetwork="create", clusterNetworkCidr="10.0.16.0/20")
     (finding,) = replacement_guard(state_of(live), edited)
-    assert "range 10.0.0.0/20 -> 10.0.16.0/20" in finding.message
+    assert "range 10.0.0.0/20 -> 10.0.16.0/20" in finding.sentence
     grown = settings(clusterNetwork="create", clusterNetworkCidr="10.0.0.0/19")
     assert replacement_guard(state_of(live), grown) == ()
     (finding,) = replacement_guard(state_of(live), LIVE)
-    assert "clusterNetwork is default" in finding.message
+    assert "clusterNetwork is default" in finding.sentence
 
 
 def test_a_protected_cluster_that_may_be_replaced_is_told_of_before_the_provider_fails() -> None:
@@ -222,4 +222,4 @@ def test_half_an_environment_is_guarded_too() -> None:
     edited = settings(prefix="ml")
     findings = replacement_guard(state, edited)
     assert len(findings) == 1
-    assert "Network dev-net-1" in findings[0].message
+    assert "Network dev-net-1" in findings[0].sentence

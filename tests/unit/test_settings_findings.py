@@ -149,7 +149,7 @@ def test_a_version_must_be_in_google_s_list_where_it_is_at_hand() -> None:
 def test_a_channel_s_default_is_held_against_the_floors_as_well() -> None:
     assert _with_list() == []
     (said,) = _with_list(releaseChannel="STABLE")
-    assert "1.30.5-gke.1 is older than GPUDirect needs" in said
+    assert "the channel's default 1.30.5-gke.1 is older" in said
 
 
 def test_a_finding_as_json_has_the_six_fields() -> None:
