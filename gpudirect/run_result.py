@@ -23,6 +23,8 @@ Policy = Mapping[str, Any]
 Reference = Mapping[str, Any]
 
 _MEBIBYTE = 1024 * 1024
+# A run of hundreds of Pods that all fail alike must not fill the stack's state.
+_MOST_CAUSES = 30
 
 
 def result_of_run(
@@ -67,7 +69,8 @@ def _causes(evidence: Evidence, verdict: str) -> list[dict[str, str]]:
     from gpudirect.diagnosis import diagnose
 
     found = diagnose(replace(evidence, run_verdict=verdict))
-    return [diagnosis.to_json() for diagnosis in found if diagnosis.is_failure]
+    failures = [diagnosis.to_json() for diagnosis in found if diagnosis.is_failure]
+    return failures[:_MOST_CAUSES]
 
 
 def result_without_run(reason: str) -> Result:
@@ -96,12 +99,26 @@ def describe_result(result: Result) -> str:
     simulated = " (simulated: no GPU was involved)" if result.get("simulated") else ""
     lines = [f"verdict: {result['verdict']}{simulated}"]
     lines += [f"  - {reason}" for reason in result.get("reasons", ())]
-    for diagnosis in result.get("diagnosis", ()):
-        lines.append(f"cause: {diagnosis['summary']}")
-        lines += [f"  {diagnosis['where']}: {diagnosis['evidence']}", f"  {diagnosis['remedy']}"]
+    lines += _cause_lines(result.get("diagnosis", ()))
     if result.get("rows"):
         lines += ["", *_table(result["rows"])]
     return "\n".join(lines)
+
+
+def _cause_lines(diagnoses: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return each cause once, with its first place: many Pods often fail alike."""
+    places: dict[str, list[Mapping[str, str]]] = {}
+    for diagnosis in diagnoses:
+        places.setdefault(diagnosis["summary"], []).append(diagnosis)
+    lines = []
+    for first, *others in places.values():
+        more = f" (and at {len(others)} more)" if others else ""
+        lines += [
+            f"cause: {first['summary']}",
+            f"  {first['where']}: {first['evidence']}{more}",
+            f"  {first['remedy']}",
+        ]
+    return lines
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:

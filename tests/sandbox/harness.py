@@ -84,9 +84,9 @@ class Sandbox:
         return outputs
 
     def state(self, stack: str) -> dict[str, Any]:
-        state: dict[str, Any] = json.loads(
-            self.pulumi("stack", "export", "--stack", stack).ok().text
-        )
+        text = self.pulumi("stack", "export", "--stack", stack).ok().text
+        # Notes of the CLI may stand before it.
+        state: dict[str, Any] = json.loads(text[text.index("{") :])
         return state
 
     def run(self, *command: str, timeout: float = 300) -> Done:

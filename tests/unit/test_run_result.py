@@ -108,6 +108,17 @@ def test_the_text_shows_verdict_reasons_causes_and_table() -> None:
     assert "  4096 MiB        186.03        186.33" in text
 
 
+def test_a_cause_of_many_pods_is_told_once() -> None:
+    cause = {"cause": "wrong-mtu", "summary": "MTU.", "remedy": "Mend it.", "evidence": "eth3"}
+    result = {
+        "verdict": "failed",
+        "diagnosis": [{**cause, "where": f"Pod {number}"} for number in range(3)],
+    }
+    text = describe_result(result)
+    assert text.count("cause: MTU.") == 1
+    assert "  Pod 0: eth3 (and at 2 more)\n  Mend it." in text
+
+
 def test_a_simulated_figure_is_called_simulated() -> None:
     assert "simulated" in describe_result(_result() | {"simulated": True})
     assert "simulated" not in describe_result(_result())
