@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Network
 
 from gpudirect.addressing import NamedRange, free_range
 from gpudirect.config_keys import CONFIG_KEYS
@@ -112,9 +113,11 @@ def check_between(files: Sequence[CheckedFile], others: Sequence[CheckedFile] = 
         files: Those that findings go to; of a pair, the later one gets it.
         others: More to compare them with.
     """
+    everybody = [item.network for file in (*others, *files) for item in _stated(file)]
     for number, checked in enumerate(files):
         rest = (*others, *files[:number])
-        for finding in (*_shared_ranges(checked, rest), *_shared_names(checked, rest)):
+        ranges = _shared_ranges(checked, rest, everybody)
+        for finding in (*ranges, *_shared_names(checked, rest)):
             checked.add(finding)
         checked.findings.sort(key=lambda finding: finding.line)
 
@@ -123,7 +126,9 @@ def _stated(checked: CheckedFile) -> list[NamedRange]:
     return [item for item in checked.ranges if item.stated]
 
 
-def _shared_ranges(checked: CheckedFile, others: Sequence[CheckedFile]) -> Iterator[Finding]:
+def _shared_ranges(
+    checked: CheckedFile, others: Sequence[CheckedFile], everybody: Sequence[IPv4Network]
+) -> Iterator[Finding]:
     foreign = [(item, other) for other in others for item in _stated(other)]
     for mine in _stated(checked):
         shared = [pair for pair in foreign if mine.network.overlaps(pair[0].network)]
@@ -133,9 +138,8 @@ def _shared_ranges(checked: CheckedFile, others: Sequence[CheckedFile]) -> Itera
             f"{full_key(item.key)} {item.network} of stack {other.stack_name} ({other.path})"
             for item, other in shared
         )
-        taken = [item.network for item in checked.ranges if item is not mine]
-        taken += [item.network for item, _ in foreign]
-        free = free_range(mine.network.prefixlen, taken)
+        implied = [item.network for item in checked.ranges if not item.stated]
+        free = free_range(mine.network.prefixlen, [*everybody, *implied])
         yield Finding(
             key=full_key(mine.key),
             value=str(mine.network),
@@ -160,9 +164,8 @@ def _same_names(mine: Settings, theirs: Settings, path: str) -> list[Finding]:
         return []
     found = []
     if mine.fabric.nics[0].vpc_name == theirs.fabric.nics[0].vpc_name:
-        found.append(("prefix", mine.prefix, "its networks have the names of those"))
-    same_region = mine.region == theirs.region
-    if same_region and mine.cluster.name == theirs.cluster.name:
+        found.append(("prefix", mine.prefix, "its resources have the names of those"))
+    elif mine.region == theirs.region and mine.cluster.name == theirs.cluster.name:
         found.append(("clusterName", mine.cluster.name, "its cluster has the name of that"))
     return [
         Finding(

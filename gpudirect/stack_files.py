@@ -109,18 +109,23 @@ def declared_keys(project_file: Path) -> dict[str, DeclaredKey]:
     try:
         text = project_file.read_text(encoding="utf-8")
         data = yaml.load(text, Loader=_loader())  # noqa: S506 - both are safe loaders
-        config = data["config"]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, KeyError) as error:
-        raise StackFileError(f"{project_file}: no project file with config: {error}") from error
-    return {
+        entries = dict(data["config"])
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise StackFileError(f"{project_file}: no project file: {error}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise StackFileError(f"{project_file}: no project file: it has no config") from error
+    keys = {
         key.removeprefix(f"{PROJECT}:"): DeclaredKey(
             type=entry["type"],
             default=entry.get("default"),
             description=entry.get("description", ""),
         )
-        for key, entry in config.items()
+        for key, entry in entries.items()
         if isinstance(entry, dict) and "type" in entry
     }
+    if not keys:
+        raise StackFileError(f"{project_file}: no project file: it declares no key")
+    return keys
 
 
 def parse_stack_file(text: str, *, path: str, stack_name: str) -> StackFile:
