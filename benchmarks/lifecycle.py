@@ -158,7 +158,7 @@ def run(folder: Path) -> list[Step]:
 def show(steps: Sequence[Step]) -> None:
     """Print the figures."""
     parts = list(dict.fromkeys(PARTS.values()))
-    table = Table("step", "wall", "aim", *parts, title="Wall seconds, and CPU seconds by part")
+    table = Table("step", "wall", "aim", *parts, title="Wall and CPU seconds", box=None)
     for step in steps:
         aim = AIMS.get(step.name)
         cells = [

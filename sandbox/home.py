@@ -18,6 +18,8 @@ from typing import Any
 
 from sandbox.errors import SandboxError
 
+MARKER = ".made-by-the-sandbox"
+"""A file of this name lies in every folder of programs that a sandbox made."""
 LAYOUT_VERSION = 1
 PROJECT_FOLDER = Path(__file__).resolve().parents[1]
 DEFAULT_HOME = PROJECT_FOLDER / ".sandbox"
@@ -116,8 +118,9 @@ class Home:
         """Make the folder if it is new; refuse one that this version cannot work with.
 
         Raises:
-            SandboxError: it cannot be written, or another version made it.
+            SandboxError: it cannot be written, it is somebody else's, or another version made it.
         """
+        self._refuse_others_folder()
         try:
             for folder in (self.root, self.programs, self.pulumi_state, self.pulumi_home):
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -129,6 +132,20 @@ class Home:
                 "folder with --home, or change its owner or mode."
             ) from error
         self.check_version()
+
+    def _refuse_others_folder(self) -> None:
+        if self.exists or not self.root.is_dir():
+            return
+        # What `reset` leaves behind is no obstacle.
+        foreign = sorted({path.name for path in self.root.iterdir()} - {"bin", ".lock"})
+        if self.programs.is_dir() and not (self.programs / MARKER).exists():
+            foreign += [f"bin/{path.name}" for path in sorted(self.programs.iterdir())]
+        if foreign:
+            raise SandboxError(
+                f"{self.root} was not made by the sandbox: it holds {', '.join(foreign[:5])}"
+                f"{' and more' if len(foreign) > 5 else ''}. Name a new or an empty folder with "
+                "--home."
+            )
 
     def check_version(self) -> None:
         """Refuse a folder of another version.

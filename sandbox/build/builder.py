@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.build.errors import BuildError
-from sandbox.build.existing import MARKER
 from sandbox.build.go import Go
 from sandbox.build.parts import MODULES, Binary, Module
 from sandbox.build.progress import Progress
+from sandbox.home import MARKER
 
 _LEAST_FREE_BYTES = 1_500_000_000
 

@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.build.parts import MODULES
-
-MARKER = ".made-by-the-sandbox"
-"""A file of this name lies in every folder of programs that a sandbox made."""
+from sandbox.home import MARKER
 
 _KUBERNETES_ASSETS = ("etcd", "kube-apiserver")
 _VERSION_SECONDS = 10

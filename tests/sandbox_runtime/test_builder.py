@@ -15,8 +15,7 @@ import pytest
 
 from sandbox.build import builder, parts
 from sandbox.build.errors import BuildError
-from sandbox.build.existing import MARKER
-from sandbox.home import PROJECT_FOLDER
+from sandbox.home import MARKER, PROJECT_FOLDER
 from tests.sandbox_runtime.conftest import write_program
 
 PROGRAMS = [binary.name for module in parts.MODULES for binary in module.binaries]

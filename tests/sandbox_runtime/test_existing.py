@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.build.existing import MARKER, find
+from sandbox.build.existing import find
+from sandbox.home import MARKER
 from tests.sandbox_runtime.conftest import write_program
 
 VERSIONS = {"gcp": "10.2.0", "kubernetes": "4.34.2"}

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import psutil
+import pytest
 
 from sandbox.home import Home, ServerRecord, Settings
 from tests.sandbox_runtime.conftest import CommandLine
@@ -198,6 +199,19 @@ def test_a_home_that_cannot_be_made_is_refused(sandbox: CommandLine) -> None:
     message = sandbox.refused("up")
     assert "cannot be written" in message
     assert "--home" in message
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", "bin/my-tool"])
+def test_a_folder_of_somebody_else_is_not_touched(sandbox: CommandLine, name: str) -> None:
+    file = sandbox.home / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("mine")
+    before = sorted(sandbox.home.rglob("*"))
+    for command in ("up", "build"):
+        message = sandbox.refused(command)
+        assert name in message
+        assert "--home" in message
+    assert sorted(sandbox.home.rglob("*")) == before
 
 
 def test_a_missing_program_is_put_back(sandbox: CommandLine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,7 @@ import pytest
 
 from sandbox import launchers, processes
 from sandbox.build import builder
-from sandbox.build.existing import MARKER
-from sandbox.home import PROJECT_FOLDER, Home, ServerRecord
+from sandbox.home import MARKER, PROJECT_FOLDER, Home, ServerRecord
 from tests.sandbox_runtime.conftest import write_program
 
 
@@ -102,18 +102,41 @@ def test_a_complete_cli_and_real_plugins_are_used_in_place_of_the_sandboxs(
     plugins = _plugins(home)
     assert "pulumi-language-python" not in plugins
     assert "pulumi-resource-pulumi-python" not in plugins
-    assert plugins["pulumi-resource-gcp"].readlink() == real["pulumi-resource-gcp"]
+    assert f"exec {real['pulumi-resource-gcp']} " in plugins["pulumi-resource-gcp"].read_text()
     assert str(real["pulumi"]) in (home.programs / "pulumi").read_text()
     launchers.install(home, built)
-    assert not _plugins(home)["pulumi-resource-gcp"].is_symlink()
+    assert "sandbox.plugins" in _plugins(home)["pulumi-resource-gcp"].read_text()
+
+
+def test_a_real_plugin_ends_with_the_engine_that_started_it(
+    home: Home, cache: Path, tmp_path: Path
+) -> None:
+    text = '#!/bin/sh\necho "$$ $*"\nexec sleep 60\n'
+    real = {"pulumi-resource-kubernetes": write_program(tmp_path / "real plug-in", text)}
+    launchers.install(home, {**builder.built(cache), **real})
+    with subprocess.Popen(
+        [str(_plugins(home)["pulumi-resource-kubernetes"]), "127.0.0.1:1", "a b"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"{process.pid} 127.0.0.1:1 a b\n"
+        process.stdin.close()
+        assert process.wait(30) == -signal.SIGTERM
+        # Nobody else holds the pipe: the engine waits for its end.
+        assert process.stdout.read() == ""
 
 
 def test_what_an_older_version_has_put_on_path_is_removed(home: Home, cache: Path) -> None:
     write_program(home.programs / "pulumi-language-python")
+    (home.programs / "folder").mkdir()
     (home.programs / "etcd").symlink_to("/nonexistent")
     built = builder.built(cache)
     launchers.install(home, built)
     assert not (home.programs / "pulumi-language-python").exists()
+    assert (home.programs / "folder").is_dir()
     assert (home.programs / "etcd").readlink() == built["etcd"]
 
 
