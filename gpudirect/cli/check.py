@@ -178,11 +178,12 @@ def _print(checked: Sequence[CheckedFile], form: str | None) -> None:
         click.echo("\n".join((click.style(head, fg=colour), *rest, "")))
     names = ", ".join(item.stack_name for item in checked)
     wrong = len({finding.file for finding in errors})
+    files = f"{len(checked)} stack file{'' if len(checked) == 1 else 's'}"
     if errors:
         count = f"{len(errors)} problem{'' if len(errors) == 1 else 's'}"
-        click.echo(f"{count} in {wrong} of {len(checked)} stack files ({names}).")
+        click.echo(f"{count} in {wrong} of {files} ({names}).")
     else:
-        click.echo(f"{len(checked)} stack files, no problem ({names}).")
+        click.echo(f"{files}, no problem ({names}).")
 
 
 def _annotation(finding: Finding) -> str:
