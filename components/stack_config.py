@@ -13,7 +13,7 @@ import pulumi
 from pulumi.runtime import config as runtime_config
 
 from components.deployed_state import deployed_outputs
-from gpudirect.replacement import replacement_guard
+from gpudirect.replacement import replacement_guard, spare_leave
 from gpudirect.settings import Settings, SettingsError, load_settings
 from gpudirect.workloads import Environment
 
@@ -51,10 +51,11 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         )
     except SettingsError as error:
         raise pulumi.RunError(str(error)) from None
-    refusals = replacement_guard(deployed_outputs(), settings)
+    live = deployed_outputs()
+    refusals = replacement_guard(live, settings)
     if refusals:
         raise pulumi.RunError(str(SettingsError(refusals, stack_name=settings.stack_name)))
-    for warning in settings.warnings:
+    for warning in (*settings.warnings, *spare_leave(live, settings)):
         pulumi.log.warn(str(warning))
     return settings
 

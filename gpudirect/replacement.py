@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpudirect.addressing import parse_range
-from gpudirect.findings import Finding, full_key, set_command
+from gpudirect.findings import Finding, full_key, remove_command, set_command
 from gpudirect.settings import Settings
 
 _NETWORK = "gcp:compute/network:Network"
@@ -65,6 +65,23 @@ def replacement_guard(
     if "cluster" in needed and "cluster" in allowed:
         findings += _protected(previous, current)
     return tuple(findings)
+
+
+def spare_leave(previous: Mapping[str, Outputs], current: Settings) -> tuple[Finding, ...]:
+    """Return a warning where the config still allows a replacement that is over, or never was."""
+    if not previous or not current.allow_replace or find_losses(previous, current):
+        return ()
+    return (
+        Finding(
+            key=full_key("allowReplace"),
+            value=",".join(sorted(current.allow_replace)),
+            message="nothing is to be replaced",
+            expected="an empty value, except for the one update that replaces something",
+            why="the next mistake would pass unseen",
+            fix=remove_command("allowReplace", stack_name=current.stack_name),
+            severity="warning",
+        ),
+    )
 
 
 def find_losses(previous: Mapping[str, Outputs], current: Settings) -> tuple[Loss, ...]:

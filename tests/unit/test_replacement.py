@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpudirect.replacement import find_losses, replacement_guard
+from gpudirect.replacement import find_losses, replacement_guard, spare_leave
 from gpudirect.settings import Settings
 from tests.unit.stack_settings import settings
 
@@ -223,3 +223,14 @@ def test_half_an_environment_is_guarded_too() -> None:
     findings = replacement_guard(state, edited)
     assert len(findings) == 1
     assert "Network dev-net-1" in findings[0].sentence
+
+
+def test_leave_that_outlives_its_update_is_told() -> None:
+    still = settings(allowReplace="cluster")
+    (warning,) = spare_leave(state_of(still), still)
+    assert warning.severity == "warning"
+    assert warning.fix == "pulumi config rm allowReplace --stack dev"
+    moving = settings(allowReplace="cluster", clusterName="other")
+    assert spare_leave(state_of(still), moving) == ()
+    assert spare_leave({}, still) == ()
+    assert spare_leave(state_of(LIVE), LIVE) == ()
