@@ -18,7 +18,7 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import parse_qs, parse_qsl, quote, urlsplit
 
 from sandbox.gke.cluster_folder import ClusterFolder
@@ -36,6 +36,7 @@ from sandbox.gke.pods.world import World
 _EXECUTE = Path(__file__).with_name("execute.py")
 _TICKET_SECONDS = 30.0
 _LAST_INPUT_SECONDS = 0.3
+_CLOSE_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -64,7 +65,7 @@ class KubeletEndpoint:
         self._tickets: dict[str, _Session] = {}
         self._servers: list[asyncio.Server] = []
         self._exec_port = 0
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections: set[asyncio.Task[Any]] = set()
 
     async def __aenter__(self) -> Self:
         certificates = ClusterFolder(Path(self._world.context.home)).certificates
@@ -99,21 +100,23 @@ class KubeletEndpoint:
         await self._guard(self._serve_exec(reader, writer), writer)
 
     async def _guard(self, work: Coroutine[None, None, None], writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(work)
-        self._connections.add(task)
+        """Serve one connection and close it, whatever happens."""
+        task = asyncio.current_task()
+        if task is not None:
+            self._connections.add(task)
         try:
-            await task
+            await work
         except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
             # The client went away.
             pass
-        except asyncio.CancelledError:
-            if not task.cancelled():
-                raise
         except Exception:  # noqa: BLE001 - one odd request must not end the endpoint
             _log.exception("kubelet endpoint")
         finally:
-            self._connections.discard(task)
-            writer.close()
+            try:
+                await _close(writer)
+            finally:
+                if task is not None:
+                    self._connections.discard(task)
 
     # Requests of the API server ------------------------------------------------------------------
 
@@ -231,7 +234,7 @@ class KubeletEndpoint:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            back_writer.close()
+            await _close(back_writer)
 
     # What kwok's local command asks --------------------------------------------------------------
 
@@ -310,6 +313,19 @@ async def _copy(
     if writer.can_write_eof():
         with contextlib.suppress(OSError):
             writer.write_eof()
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    """Close a connection; one whose other side does not agree in time is cut off."""
+    writer.close()
+    try:
+        async with asyncio.timeout(_CLOSE_SECONDS):
+            await writer.wait_closed()
+    except (TimeoutError, OSError):
+        writer.transport.abort()
+    except asyncio.CancelledError:
+        writer.transport.abort()
+        raise
 
 
 async def _respond(writer: asyncio.StreamWriter, code: int, text: str) -> None:
