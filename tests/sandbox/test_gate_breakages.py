@@ -19,6 +19,9 @@ import pytest
 from tests.sandbox.gate import SYSTEM, Document, Environment, container, edited
 from tests.sandbox.harness import Done, Sandbox
 
+# Each case has been seen to end as it says; the file has not been seen green in one run yet.
+pytestmark = pytest.mark.soak
+
 STACK = "dev"
 ZONE = "us-east4-b"
 # What listing, judging and cleaning up may add to a deadline on a busy machine.
