@@ -317,4 +317,5 @@ def _check_sources(
 
 
 def _widened(network: IPv4Network, prefix: int) -> IPv4Network:
-    return network.supernet(new_prefix=min(prefix, network.prefixlen))
+    # Google takes no range larger than a /8 [facts google-cloud.md §3].
+    return network.supernet(new_prefix=min(max(prefix, 8), network.prefixlen))

@@ -23,6 +23,8 @@ from tests.cloud.stand_in import AUTOPILOT, PROJECT, REGION, Served, compute
 
 GCLOUD = shutil.which("gcloud")
 pytestmark = [
+    # A call of gcloud takes a second of CPU before it sends anything, and there are many.
+    pytest.mark.timeout(600),
     pytest.mark.gcloud,
     pytest.mark.skipif(GCLOUD is None, reason="gcloud is not installed"),
 ]
@@ -59,7 +61,7 @@ class Gcloud:
             env=self._environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
 
