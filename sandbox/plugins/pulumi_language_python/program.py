@@ -27,6 +27,10 @@ from pulumi.runtime.proto import language_pb2, language_pb2_grpc
 _PLUGIN_MODULES = {"analyzer": "pulumi.policy", "resource": "pulumi.run.plugin"}
 """Kind of plug-in -> module that serves it."""
 
+_UNHANDLED = "Program failed with an unhandled exception:\n"
+# How the SDK's service begins the error of an exception that is no RunError.
+_NO_RUN_ERROR = (_UNHANDLED, "python inline source runtime error: ", "RPC error: ")
+
 
 class PythonLanguageHost(LanguageServer):
     """Runs one program in this process, and plug-ins in processes of their own."""
@@ -38,7 +42,7 @@ class PythonLanguageHost(LanguageServer):
         """Run the program and say how it ended; its resources go to the engine on the way."""
         folder = Path(request.info.program_directory or request.pwd)
         self.program = lambda: _run_program(folder / request.info.entry_point)
-        return super().Run(request, context)  # type: ignore[no-untyped-call]
+        return _without_text(super().Run(request, context))  # type: ignore[no-untyped-call]
 
     def RunPlugin(self, request: Any, context: Any) -> Iterator[Any]:  # noqa: N802
         """Start a plug-in and pass on what it prints until it has ended or nobody wants it."""
@@ -83,6 +87,20 @@ class _Collector:
         """Not needed: the same methods came as a generic handler."""
 
 
+def _without_text(response: Any) -> Any:
+    """Return how a program ended without the text of its error, which the SDK has logged already.
+
+    The released host has only the exit code of the program's process: 32 after an exception, of
+    which the engine then says nothing more, and 1 after a `RunError` (pulumi 3.274.1,
+    sdk/python/cmd/pulumi-language-python-exec and pulumi-language-python/main.go).
+    """
+    if not response.error:
+        return response
+    if response.error.startswith(_NO_RUN_ERROR):
+        return language_pb2.RunResponse(bail=True)
+    return language_pb2.RunResponse(error="program exited with non-zero exit code: 1")
+
+
 def _run_program(entry_point: Path) -> None:
     script = entry_point / "__main__.py" if entry_point.is_dir() else entry_point
     os.chdir(script.parent)
@@ -97,7 +115,7 @@ def _run_program(entry_point: Path) -> None:
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if frame.filename not in (__file__, "<frozen runpy>")]
         raise RunError(
-            "Program failed with an unhandled exception:\n"
+            _UNHANDLED
             + "".join(traceback.format_list(own))
             + "".join(traceback.format_exception_only(error))
         ) from error
