@@ -46,9 +46,9 @@ def block_text(value: Any, indent: int, step: int) -> str:
     """
     if isinstance(value, str) and "\n" in value:
         is_block = not isinstance(value, SingleQuotedScalarString | DoubleQuotedScalarString)
-        if is_block and _fits_a_block(value):
+        if is_block and _fits_a_block(value, step):
             return _block(value, indent, step)
-    elif isinstance(value, LiteralScalarString | FoldedScalarString) and _fits_a_block(value):
+    elif isinstance(value, LiteralScalarString | FoldedScalarString) and _fits_a_block(value, step):
         return _block(value, indent, step)
     return "" if value is None else flow_text(value)
 
@@ -127,12 +127,20 @@ def _is_printable(text: str) -> bool:
     return text.isprintable() or text.replace("\t", "").isprintable()
 
 
-def _fits_a_block(text: str) -> bool:
-    """Whether a block can hold a text: nothing can be escaped there."""
+def _fits_a_block(text: str, step: int) -> bool:
+    """Whether every reader takes a block for the text: nothing can be escaped there.
+
+    Readers part over blanks in the first line and after the last word: what is indentation, and
+    what an empty line.
+    """
     if not _is_printable(text.replace("\n", "")):
         return False
-    # A first line of spaces alone would be taken for the indentation.
-    return bool(text.strip("\n")) and (not text.split("\n", 1)[0].isspace())
+    lines = text.strip("\n").split("\n")
+    first, last = lines[0], lines[-1]
+    if not first.strip() or not last.strip() or first.lstrip(" ").startswith("\t"):
+        return False
+    # The indentation of a text that begins with a blank is said in one digit.
+    return step <= 9 or not first.startswith(" ")
 
 
 def _block(text: str, indent: int, step: int) -> str:

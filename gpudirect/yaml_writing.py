@@ -153,7 +153,9 @@ class _Writer:
         name = _anchor_of(value)
         if name is not None and id(value) in self._written:
             return f"*{name}"
-        return f"{self._anchor(value)} {block_text(value, indent + step, step)}".strip(" ")
+        # Nothing is cut off here: blanks at the end of a block are the text's own.
+        parts = (self._anchor(value).lstrip(), block_text(value, indent + step, step))
+        return " ".join(part for part in parts if part)
 
     def _inline(self, node: Any) -> str:
         """Return a node on one line, or its alias."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import hypothesis.strategies as st
@@ -14,8 +14,15 @@ import yaml
 from hypothesis import given, settings
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
+from ruamel.yaml.scalarstring import (
+    DoubleQuotedScalarString,
+    FoldedScalarString,
+    LiteralScalarString,
+    PlainScalarString,
+    SingleQuotedScalarString,
+)
 
-from gpudirect.yaml_nodes import Tree
+from gpudirect.yaml_nodes import Layout, Tree
 from gpudirect.yaml_reading import YamlSyntaxError, read_tree
 from gpudirect.yaml_scalars import float_text, is_read_alike, is_safe_text, read_plain
 from gpudirect.yaml_writing import write_tree
@@ -268,6 +275,57 @@ def test_what_is_not_changed_comes_back_to_the_byte(name: str) -> None:
 def test_what_comes_back_means_the_same(name: str) -> None:
     text = dedent(KEPT[name])
     assert by_yaml_1_1(there_and_back(text)) == by_yaml_1_1(text)
+
+
+STYLES = (
+    str,
+    LiteralScalarString,
+    FoldedScalarString,
+    SingleQuotedScalarString,
+    DoubleQuotedScalarString,
+    PlainScalarString,
+)
+ODD_TEXTS = [
+    "\n ",
+    " \n",
+    "\n",
+    "\n\n  x",
+    "x \n",
+    "x\n ",
+    "x\n \n",
+    "x\n \ny",
+    "x ",
+    " x",
+    "\tx\ny",
+    "\n\tx",
+    " \tx\ny",
+    "x\t",
+    "x\r\ny",
+    "x\x85y",
+    "x\u2028y\u2029",
+    "\ufeffx",
+    "\xa0",
+    "---",
+    "---\nx",
+    "x\n...\n",
+    "# x\ny",
+    "%YAML 1.1\n",
+    "\0\a",
+]
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("text", ODD_TEXTS, ids=ascii)
+def test_line_ends_and_blanks_survive_in_every_style_and_place(
+    text: str, style: Callable[[str], str]
+) -> None:
+    value = style(text)
+    for layout in (Layout(), Layout(mapping=12, dash=2, item=4)):
+        data = {"a": value, "b": [value, [value, {"c": value}]], text: {"d": value}, "e": 1}
+        written = write_tree(Tree(data=data, layout=layout), data)
+        for reader in (by_yaml_1_1, by_yaml_1_2):
+            assert reader(written) == data, written
+        assert there_and_back(written) == written
 
 
 LEAVES = st.one_of(
