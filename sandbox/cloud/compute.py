@@ -123,6 +123,13 @@ def begin(
     return render(operation)
 
 
+def begin_deletion(call: Call, record: Record) -> Resource:
+    """Accept the deletion of a resource: it is locked from now on, and gone with its operation."""
+    record.state = "deleting"
+    call.store.put(record)
+    return begin(call, record.kind, "delete", record.location, record.name)
+
+
 def target_of(cloud: Cloud, operation: OperationRecord) -> Record:
     """Return the resource that an operation works on.
 

@@ -13,6 +13,7 @@ from sandbox.cloud import links
 from sandbox.cloud.compute import (
     Resource,
     begin,
+    begin_deletion,
     body_of,
     list_answer,
     new_record,
@@ -247,9 +248,7 @@ def update(call: Call) -> Resource:
 def delete(call: Call) -> Resource:
     """Delete a firewall rule."""
     record = call.cloud.require_ready("firewalls", call.project, "global", call.params["name"])
-    record.state = "deleting"
-    call.store.put(record)
-    return begin(call, "firewalls", "delete", "global", record.name)
+    return begin_deletion(call, record)
 
 
 register_effects("firewalls", quota="FIREWALLS")

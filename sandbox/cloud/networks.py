@@ -9,6 +9,7 @@ from __future__ import annotations
 from sandbox.cloud.compute import (
     Resource,
     begin,
+    begin_deletion,
     body_of,
     list_answer,
     new_record,
@@ -169,9 +170,7 @@ def patch(call: Call) -> Resource:
 def delete(call: Call) -> Resource:
     """Delete a network; what holds it shows in the operation [facts google-cloud.md §0.2]."""
     record = call.cloud.require_ready("networks", call.project, "global", call.params["name"])
-    record.state = "deleting"
-    call.store.put(record)
-    return begin(call, "networks", "delete", "global", record.name)
+    return begin_deletion(call, record)
 
 
 def render(cloud: Cloud, record: Record) -> Resource:

@@ -10,6 +10,7 @@ from sandbox.cloud.compute import (
     Resource,
     aggregated_answer,
     begin,
+    begin_deletion,
     body_of,
     list_answer,
     new_record,
@@ -95,9 +96,7 @@ def delete(call: Call) -> Resource:
     """Delete a resource policy."""
     region, name = region_of(call), call.params["name"]
     record = call.cloud.require_ready("resourcePolicies", call.project, region, name)
-    record.state = "deleting"
-    call.store.put(record)
-    return begin(call, "resourcePolicies", "delete", region, name)
+    return begin_deletion(call, record)
 
 
 register_effects("resourcePolicies")

@@ -12,6 +12,7 @@ from sandbox.cloud import links
 from sandbox.cloud.compute import (
     Resource,
     begin,
+    begin_deletion,
     body_of,
     list_answer,
     new_record,
@@ -133,9 +134,7 @@ def delete(call: Call) -> Resource:
             "deleted.",
             "invalid",
         )
-    record.state = "deleting"
-    call.store.put(record)
-    return begin(call, "routes", "delete", "global", record.name)
+    return begin_deletion(call, record)
 
 
 register_effects("routes", quota="ROUTES")

@@ -13,6 +13,7 @@ from sandbox.cloud.compute import (
     Resource,
     aggregated_answer,
     begin,
+    begin_deletion,
     body_of,
     check_fingerprint,
     list_answer,
@@ -333,9 +334,7 @@ def delete(call: Call) -> Resource:
             f"Cannot delete auto subnetwork '{where}' of an auto subnet mode network.",
             "invalid",
         )
-    record.state = "deleting"
-    call.store.put(record)
-    return begin(call, "subnetworks", "delete", region, record.name)
+    return begin_deletion(call, record)
 
 
 def holder(cloud: Cloud, record: Record) -> str | None:
