@@ -76,6 +76,10 @@ class ClusterRuntime(Protocol):
         """List the processes that run now."""
         ...
 
+    def problems(self, key: ClusterKey) -> Sequence[str]:
+        """Say what does not work in a running cluster: dead processes, failing controllers."""
+        ...
+
 
 class CloudView(Protocol):
     """What a cluster sees of the project that it lives in (read by `sandbox.gke`)."""

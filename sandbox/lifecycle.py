@@ -12,9 +12,9 @@ import contextlib
 import http.client
 import json
 import shutil
+import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,6 @@ Say = Callable[[str], None]
 
 _START_SECONDS = 120.0
 _STOP_SECONDS = 20.0
-_POLL_SECONDS = 0.02
 _LOG_LINES = 15
 
 
@@ -85,12 +84,19 @@ def up(
         if home.server() is not None:
             say("The server of last time ended without `down`; what it held is taken up again.")
             home.forget_server()
-        settings = _choose(home, pace, port)
-        home.write_settings(settings)
-        if home.clusters.is_dir() and any(home.clusters.iterdir()):
-            say("The clusters of last time come up again first.")
-        pid = _start(home, settings, environ)
-        return Running(pid=pid, port=settings.port, pace=settings.pace, started=True)
+        before = home.settings()
+        # Held from here on and handed to the server: nobody can take the port in between.
+        with _listener(home, before, port) as listener:
+            settings = Settings(
+                port=listener.getsockname()[1],
+                pace=pace if pace is not None else (before.pace if before else 0),
+            )
+            home.write_settings(settings)
+            if home.clusters.is_dir() and any(home.clusters.iterdir()):
+                say("The clusters of last time come up again first.")
+            process = _start(home, settings, listener, environ)
+        _wait_until_ready(home, settings.port, process)
+        return Running(pid=process.pid, port=settings.port, pace=settings.pace, started=True)
 
 
 def _running(home: Home, process: psutil.Process, pace: float | None, port: int | None) -> Running:
@@ -117,33 +123,39 @@ def _running(home: Home, process: psutil.Process, pace: float | None, port: int 
     return Running(pid=process.pid, port=settings.port, pace=settings.pace, started=False)
 
 
-def _choose(home: Home, pace: float | None, port: int | None) -> Settings:
-    """Return the settings to start with: what is asked for, else as before."""
-    before = home.settings()
-    chosen = port or (before.port if before else processes.free_port())
-    if not processes.port_is_free(chosen):
-        holder = processes.holder(chosen)
-        if port is not None:
-            raise SandboxError(
-                f"Port {chosen} was asked for, and {holder} listens on it. Choose another one with "
-                "--port, or leave the choice to the sandbox."
-            )
+def _listener(home: Home, before: Settings | None, port: int | None) -> socket.socket:
+    """Return a socket that listens: where it is asked for, else where it did before, else anywhere.
+
+    Raises:
+        SandboxError: somebody else listens there.
+    """
+    wanted = port or (before.port if before else 0)
+    try:
+        return processes.listen(wanted)
+    except OSError:
+        holder = processes.holder(wanted)
+    if port is not None:
         raise SandboxError(
-            f"The sandbox in {home.root} answers on port {chosen}, and {holder} listens there now. "
-            "End that process, or move the sandbox: `python -m sandbox up --port N`. Shells that "
-            "have its environment must take it anew after a move; nothing is lost."
+            f"Port {wanted} was asked for, and {holder} listens on it. Choose another one with "
+            "--port, or leave the choice to the sandbox."
         )
-    return Settings(port=chosen, pace=pace if pace is not None else (before.pace if before else 0))
+    raise SandboxError(
+        f"The sandbox in {home.root} answers on port {wanted}, and {holder} listens there now. "
+        "End that process, or move the sandbox: `python -m sandbox up --port N`. Shells that "
+        "have its environment must take it anew after a move; nothing is lost."
+    )
 
 
-def _start(home: Home, settings: Settings, environ: Mapping[str, str]) -> int:
+def _start(
+    home: Home, settings: Settings, listener: socket.socket, environ: Mapping[str, str]
+) -> psutil.Process:
     command = [
         sys.executable,
         "-P",
         "-m",
         "sandbox.server",
         f"--home={home.root}",
-        f"--port={settings.port}",
+        f"--listener={listener.fileno()}",
         f"--pace={settings.pace}",
     ]
     # Compiled modules are kept whatever the caller's environment says: the next start is faster.
@@ -157,37 +169,34 @@ def _start(home: Home, settings: Settings, environ: Mapping[str, str]) -> int:
             stdout=log,
             stderr=log,
             start_new_session=True,
+            pass_fds=[listener.fileno()],
         )
     # The server outlives this process: nobody is to wait for it here.
     started.returncode = 0
     process = psutil.Process(started.pid)
     home.write_server(ServerRecord(pid=process.pid, create_time=process.create_time()))
-    try:
-        _wait_until_ready(home, settings.port, process)
-    except BaseException:
-        processes.end(process, _STOP_SECONDS)
-        home.forget_server()
-        raise
-    return process.pid
+    return process
 
 
 def _wait_until_ready(home: Home, port: int, process: psutil.Process) -> None:
-    """Ask the server until it answers: then the clusters that it held run again."""
-    deadline = time.monotonic() + _START_SECONDS
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            ask(port, "/healthz", timeout_seconds=deadline - time.monotonic())
-            return
-        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+    """Wait for the server's first answer: then the clusters that it held run again."""
+    try:
+        ask(port, "/healthz", timeout_seconds=_START_SECONDS)
+    except BaseException as error:
+        processes.end(process, _STOP_SECONDS)
+        home.forget_server()
+        if isinstance(error, TimeoutError):
+            raise SandboxError(
+                f"The sandbox's server (pid {process.pid}) did not answer within "
+                f"{_START_SECONDS:.0f} s, and was ended. Its last lines:\n{_last_lines(home)}\n"
+                f"(log: {home.server_log})"
+            ) from error
+        if isinstance(error, (OSError, http.client.HTTPException)):
             raise SandboxError(
                 f"The sandbox's server ended while it started:\n{_last_lines(home)}\n"
                 f"(log: {home.server_log})"
-            )
-        time.sleep(_POLL_SECONDS)
-    raise SandboxError(
-        f"The sandbox's server (pid {process.pid}) did not answer within {_START_SECONDS:.0f} s, "
-        f"and was ended. Its last lines:\n{_last_lines(home)}\n(log: {home.server_log})"
-    )
+            ) from error
+        raise
 
 
 def _last_lines(home: Home) -> str:

@@ -47,23 +47,22 @@ def end(process: psutil.Process, grace_seconds: float) -> bool:
     return True
 
 
-def free_port() -> int:
-    """Return a free loopback port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def listen(port: int) -> socket.socket:
+    """Return a socket that listens on a loopback port; 0 = any free one.
 
-
-def port_is_free(port: int) -> bool:
-    """Return whether a server could listen on a loopback port."""
-    with socket.socket() as probe:
+    Raises:
+        OSError: somebody else listens there, or this user may not.
+    """
+    listener = socket.socket()
+    try:
         # As servers do: connections of an earlier run in TIME_WAIT are no obstacle.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen()
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 def holder(port: int) -> str:

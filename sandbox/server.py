@@ -3,7 +3,7 @@
 Owns: the process from its start to its end. It listens on loopback only; on SIGTERM it stops the
 clusters' processes and keeps their data. Does not own being started or found (`lifecycle.py`).
 
-Usage: python -m sandbox.server --home FOLDER --port PORT --pace FACTOR
+Usage: python -m sandbox.server --home FOLDER --listener FD --pace FACTOR
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def main() -> None:
     """Read the command line and serve."""
     parser = argparse.ArgumentParser(description="The sandbox's server. Use python -m sandbox up.")
     parser.add_argument("--home", type=Path, required=True)
-    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--listener", type=int, required=True, help="a socket that listens")
     parser.add_argument("--pace", type=float, default=0.0)
     arguments = parser.parse_args()
     logging.basicConfig(
@@ -84,10 +84,8 @@ def main() -> None:
     )
     # httpx writes a line per request of the controllers.
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(fileno=arguments.listener)
     try:
-        listener.bind(("127.0.0.1", arguments.port))
         # What was imported stays: the collector need not look at it again and again.
         gc.freeze()
         asyncio.run(serve(Home(arguments.home), listener, pace=arguments.pace))

@@ -118,6 +118,9 @@ class _NoClusters:
     def processes(self) -> Sequence[ProcessInfo]:
         return []
 
+    def problems(self, key: ClusterKey) -> Sequence[str]:  # noqa: ARG002
+        return []
+
 
 def show(status: Status, home: Home, console: Console) -> None:
     """Print a status for people."""
@@ -147,3 +150,6 @@ def show(status: Status, home: Home, console: Console) -> None:
             cells = (str(row[column] or "").rpartition("/")[2] for column in columns)
             table.add_row(*cells)
         console.print(table)
+    for cluster in status.clusters:
+        for problem in cluster["problems"]:
+            console.print(f"{cluster['context']}: {problem}", style="red")

@@ -69,7 +69,7 @@ def _made_by(record: Record) -> str:
 
 
 async def clusters(cloud: Cloud, _: Request) -> object:
-    """List clusters with what a kubeconfig needs."""
+    """List clusters with what a kubeconfig needs, and what does not work in them."""
     return {
         "clusters": [
             {
@@ -82,6 +82,7 @@ async def clusters(cloud: Cloud, _: Request) -> object:
                 "version": record.body["currentMasterVersion"],
                 "endpoint": record.body.get("endpoint", ""),
                 "clusterCaCertificate": record.body["masterAuth"].get("clusterCaCertificate", ""),
+                "problems": list(cloud.runtime.problems(key_of(record))),
             }
             for record in cloud.store.find(kind="clusters")
         ]

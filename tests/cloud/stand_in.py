@@ -37,6 +37,7 @@ class StubRuntime:
         self.calls: list[tuple[str, ClusterKey]] = []
         self.failure: str | None = None
         self.gate: asyncio.Event | None = None
+        self.broken: set[ClusterKey] = set()
         self.port = 40_000
 
     async def start(self, key: ClusterKey, cluster: dict[str, Any]) -> ClusterEndpoint:
@@ -58,6 +59,9 @@ class StubRuntime:
     async def stop(self, key: ClusterKey, *, delete: bool) -> None:
         self.calls.append(("delete" if delete else "stop", key))
         self.running.pop(key, None)
+
+    def problems(self, key: ClusterKey) -> Sequence[str]:
+        return [f"etcd of {key.name} has ended"] if key in self.broken else []
 
     def processes(self) -> Sequence[ProcessInfo]:
         return [

@@ -44,8 +44,13 @@ def test_clusters_and_processes_are_listed(client: Client) -> None:
             "version": "1.35.8-gke.1036000",
             "endpoint": cluster["endpoint"],
             "clusterCaCertificate": cluster["masterAuth"]["clusterCaCertificate"],
+            "problems": [],
         }
     ]
+    (key,) = client.runtime.running
+    client.runtime.broken.add(key)
+    (shown,) = client.admin("GET", "clusters")["clusters"]
+    assert shown["problems"] == ["etcd of demo has ended"]
     processes = client.admin("GET", "processes")["processes"]
     assert processes == [{"name": "kube-apiserver", "pid": 1, "cluster": context}]
 

@@ -48,13 +48,12 @@ def test_a_process_is_ended_and_killed_if_it_ignores_that(code: str, by_itself: 
 
 
 def test_the_holder_of_a_port_is_named() -> None:
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with processes.listen(0) as server:
         port = server.getsockname()[1]
-        assert not processes.port_is_free(port)
+        with pytest.raises(OSError, match="in use"):
+            processes.listen(port)
         assert processes.holder(port) == f"process {os.getpid()} ({psutil.Process().name()})"
-    assert processes.port_is_free(port)
+    processes.listen(port).close()
 
 
 @pytest.fixture
