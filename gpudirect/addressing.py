@@ -70,8 +70,10 @@ def parse_range(text: str) -> IPv4Network:
     """Read a range in CIDR form.
 
     Raises:
-        RangeError: not IPv4 in CIDR form, or bits are set below the prefix.
+        RangeError: not IPv4 in CIDR form and that alone, or bits are set below the prefix.
     """
+    if text != text.strip():
+        raise RangeError("blanks round it", "the range alone", text.strip())
     address, slash, length = text.partition("/")
     if not slash:
         raise RangeError("no range", "a range in CIDR form, such as 192.168.0.0/16")

@@ -177,13 +177,15 @@ def _check_names(reader: ConfigReader, values: dict[str, str | None]) -> None:
 
 def _read_zone(reader: ConfigReader, region: str | None) -> str | None:
     zone = reader.text("zone")
-    if zone and region and not re.fullmatch(rf"{re.escape(region)}-[a-z]", zone):
+    of_region = re.escape(region) if region else r"[a-z]+(?:-[a-z]+)+\d+"
+    if zone and not re.fullmatch(rf"{of_region}-[a-z]", zone):
         several = len(re.split(r"[,\s]+", zone.strip())) > 1
+        example = f"{region or 'us-east4'}-a"
         reader.report(
             "zone",
-            "more than one zone" if several else f"no zone of {region}",
-            f"one zone of the region, such as {region}-a",
+            "more than one zone" if several else f"no zone{f' of {region}' if region else ''}",
+            f"one zone of the region, such as {example}",
             "all nodes of a job must be in one zone, and the subnets are in this region",
-            fix=reader.set_to("zone", f"{region}-a"),
+            fix=reader.set_to("zone", example),
         )
     return zone or None

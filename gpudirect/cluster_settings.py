@@ -1,23 +1,29 @@
 """The cluster part of the settings: names, version, ranges, access, lifecycle.
 
-Owns the keys of the cluster. Does not own versions' arithmetic (`versions`) nor the floors
-(`releases`).
+Owns the keys of the cluster but its version (`version_settings`).
 """
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
-from gpudirect.addressing import AUTO_MODE_RANGE, NamedRange, RangeError, parse_range
+from gpudirect.addressing import (
+    AUTO_MODE_RANGE,
+    NamedRange,
+    RangeError,
+    is_covered,
+    parse_range,
+)
+from gpudirect.config_text import place_in
 from gpudirect.config_values import ConfigReader
 from gpudirect.fabric_settings import read_range
 from gpudirect.naming import Names, check_name
 from gpudirect.releases import Release
 from gpudirect.universes import Universe
-from gpudirect.versions import GkeVersion, ServerConfig, floor_below
+from gpudirect.version_settings import read_version
+from gpudirect.versions import ServerConfig
 
 DEFAULT_NETWORK = "default"
 CREATE_NETWORK = "create"
@@ -84,7 +90,7 @@ def read_cluster(
     names: Names | None,
     *,
     universe: Universe | None,
-    release: Release | None,
+    release: Release,
     public: bool,
     server_config: ServerConfig | None,
 ) -> ClusterPlan:
@@ -97,7 +103,7 @@ def read_cluster(
     ranges = _read_ranges(reader, network, private_nodes=private_nodes, public=public)
     by_key = {item.key: str(item.network) for item in ranges}
     channel = reader.choice("releaseChannel") or ""
-    version = _read_version(reader, channel, release, server_config)
+    version = read_version(reader, channel, release, server_config)
     create = network == CREATE_NETWORK
     settings = ClusterSettings(
         name=names.cluster if names else "",
@@ -132,7 +138,7 @@ def read_labels(reader: ConfigReader) -> dict[str, str]:
             value=f"{len(labels)} labels",
         )
     for key, value in labels.items():
-        place = f"labels.{key}"
+        place = place_in("labels", key)
         if key.startswith("goog-"):
             message, expected = "a label of Google's own", "another name"
             why = "the provider sets labels of that kind itself"
@@ -194,6 +200,9 @@ def _read_ranges(
 ) -> list[NamedRange]:
     found: list[NamedRange | None] = []
     primary = reader.text("clusterNetworkCidr")
+    made = primary and read_range(
+        reader, "clusterNetworkCidr", primary, label="cluster's subnet", public=public
+    )
     if network == DEFAULT_NETWORK:
         found.append(
             NamedRange(
@@ -203,12 +212,8 @@ def _read_ranges(
                 stated=False,
             )
         )
-    elif network == CREATE_NETWORK and primary:
-        found.append(
-            read_range(
-                reader, "clusterNetworkCidr", primary, label="cluster's subnet", public=public
-            )
-        )
+    elif network == CREATE_NETWORK and made:
+        found.append(made)
     for key, label in (("podCidr", "Pods' range"), ("serviceCidr", "Services' range")):
         text = reader.text(key)
         if text:
@@ -241,119 +246,14 @@ def _control_plane(reader: ConfigReader, *, private_nodes: bool, public: bool) -
     return found
 
 
-def _read_version(
-    reader: ConfigReader,
-    channel: str,
-    release: Release | None,
-    server_config: ServerConfig | None,
-) -> str | None:
-    text = reader.text("clusterVersion")
-    if text is None:
-        return None
-    if not text:
-        _check_channel_default(reader, channel, release, server_config)
-        return None
-    try:
-        version = GkeVersion.parse(text)
-    except ValueError:
-        wanted = _full_version_for(text, release)
-        reader.report(
-            "clusterVersion",
-            _no_version(text, guess=not reader.is_written("clusterVersion")),
-            f"all four parts, such as {wanted}, in quotes",
-            "only a full version compares with the least one that GPUDirect needs",
-            fix=reader.set_to("clusterVersion", wanted),
-        )
-        return None
-    _check_floors(reader, version, release)
-    offered = server_config.valid_versions.get(channel, ()) if server_config else ()
-    if server_config and text not in offered:
-        near = difflib.get_close_matches(text, offered, n=1)
-        reader.report(
-            "clusterVersion",
-            f"not offered in channel {channel}",
-            f"one of {', '.join(offered) or 'none: the channel has no versions here'}",
-            "GKE makes clusters of the versions it offers alone",
-            fix=reader.set_to("clusterVersion", near[0]) if near else "",
-        )
-    return text
-
-
-def _check_channel_default(
-    reader: ConfigReader,
-    channel: str,
-    release: Release | None,
-    server_config: ServerConfig | None,
-) -> None:
-    default = server_config.default_versions.get(channel, "") if server_config else ""
-    if default:
-        _check_floors(reader, GkeVersion.parse(default), release, of_channel=True)
-    elif channel == "EXTENDED":
-        reader.report(
-            "clusterVersion",
-            "the channel EXTENDED serves versions below what GPUDirect needs as well",
-            "a full version",
-            "a version that nobody can compare may be too old",
-            fix=reader.set_to("releaseChannel", "REGULAR"),
-        )
-
-
-def _check_floors(
-    reader: ConfigReader, version: GkeVersion, release: Release | None, *, of_channel: bool = False
-) -> None:
-    if release is None:
-        return
-    for advised in (False, True):
-        floors = tuple(floor for floor in release.gke_floors if floor.advised is advised)
-        floor = floor_below(version, floors)
-        if floor is None:
-            continue
-        of_minor = f" of {floor.minor}" if floor.minor else ""
-        subject = f"the channel's default {version} is " if of_channel else ""
-        reader.report(
-            "clusterVersion",
-            f"{subject}older than GPUDirect needs",
-            f"{floor.version} or newer{of_minor}",
-            f"{'its release notes advise it' if advised else 'older nodes do not work'} "
-            f"({floor.source})",
-            fix=reader.set_to("clusterVersion", floor.version),
-            severity="warning" if advised else "error",
-        )
-        return
-
-
-def _full_version_for(text: str, release: Release | None) -> str:
-    """Return the full version that a part of one, or one with a leading v, most likely means."""
-    if _is_full(text[1:]):
-        return text[1:]
-    floors = release.gke_floors if release else ()
-    of_minor = [floor.version for floor in floors if floor.minor and text.startswith(floor.minor)]
-    return of_minor[0] if of_minor else (floors[0].version if floors else "1.35.8-gke.1036000")
-
-
-def _no_version(text: str, *, guess: bool) -> str:
-    if _is_full(text[1:]) and text[0] in "vV":
-        return "a leading v"
-    if guess and re.fullmatch(r"1\.\d", text):
-        return f"no full GKE version; unquoted, YAML reads {text}0 as the number {text}: put quotes"
-    if re.fullmatch(r"[\d.]+", text):
-        return "not a full GKE version"
-    return "no GKE version that can be compared"
-
-
-def _is_full(text: str) -> bool:
-    try:
-        GkeVersion.parse(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _read_authorized_networks(reader: ConfigReader) -> tuple[tuple[str, str], ...]:
     networks = reader.mapping("authorizedNetworks")
     allow_open = reader.boolean("allowOpenControlPlane")
+    everybody = "the ranges of those who work with the cluster, or allowOpenControlPlane true"
+    said_twice = "an open control plane is meant only where it is said twice"
+    ranges = []
     for name, text in networks.items():
-        place = f"authorizedNetworks.{name}"
+        place = place_in("authorizedNetworks", name)
         try:
             network = parse_range(text)
         except RangeError as error:
@@ -362,15 +262,25 @@ def _read_authorized_networks(reader: ConfigReader) -> tuple[tuple[str, str], ..
                 place, str(error), error.expected, "GKE refuses the range", fix=fix, value=text
             )
             continue
+        ranges.append(network)
         if network == _EVERYBODY and allow_open is False:
             reader.report(
                 place,
                 "the whole internet",
-                "the ranges of those who work with the cluster, or allowOpenControlPlane true",
-                "an open control plane is meant only where it is said twice",
+                everybody,
+                said_twice,
                 fix=f"{reader.remove(place)}, or {reader.set_to('allowOpenControlPlane', 'true')}",
                 value=text,
             )
+    in_parts = _EVERYBODY not in ranges and is_covered(_EVERYBODY, ranges)
+    if in_parts and allow_open is False:
+        reader.report(
+            "authorizedNetworks",
+            "together the whole internet",
+            everybody,
+            said_twice,
+            fix=reader.set_to("allowOpenControlPlane", "true"),
+        )
     return tuple(networks.items())
 
 

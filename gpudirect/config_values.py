@@ -13,10 +13,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpudirect.config_keys import CONFIG_KEYS, OTHER_NAMES, ConfigKey
-from gpudirect.config_text import EMPTY, SECRET, is_json_structure, root_of, seconds_of, shown
+from gpudirect.config_text import (
+    EMPTY,
+    SECRET,
+    is_json_structure,
+    place_in,
+    root_of,
+    seconds_of,
+    shown,
+    value_at,
+)
 from gpudirect.findings import Finding, Severity, full_key, remove_command, set_command
 
-_INTEGER = re.compile(r"[+-]?\d+")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 _BOOLEANS = {"true": True, "false": False}
 _BOOLEAN_WORDS = ("yes", "no", "on", "off", "y", "n")
 
@@ -78,13 +87,17 @@ class ConfigReader:
         """Report scalars that YAML changes on the way and about which nothing was said yet."""
         reported = {finding.key for finding in self.findings}
         for place, text in self._written.items():
-            if full_key(place) not in reported and self._changed_by_yaml(place, text):
+            if root_of(place) not in CONFIG_KEYS or full_key(place) in reported:
+                continue
+            if self._changed_by_yaml(place, text):
+                seen = self._seen_at(place) or EMPTY
                 self.report(
                     place,
                     "its text changes on the way",
                     "quotes round it where the text is meant, or the value in its plain form",
                     "what a reviewer reads in the stack file is not what the program gets",
-                    fix=self.set_to(place, self._seen_at(place) or EMPTY),
+                    value=seen,
+                    fix=self.set_to(place, seen),
                 )
 
     def text(self, name: str) -> str | None:
@@ -103,6 +116,8 @@ class ConfigReader:
             return value
         near = difflib.get_close_matches(value.lower(), [c.lower() for c in choices], n=1)
         best = next((c for c in choices if near and c.lower() == near[0]), choices[0])
+        # The same words in another order.
+        best = next((c for c in choices if _words_of(c) == _words_of(value)), best)
         hint = ""
         if value in _BOOLEANS and "off" in choices:
             hint, best = " (off is a word here: true and false are others)", "off"
@@ -149,8 +164,7 @@ class ConfigReader:
                 fix=self.set_to(name, str(least)),
             )
             return None
-        # int() alone would also take underscores and digits of other scripts.
-        number = int(value) if value.isascii() and len(value) <= 18 else None
+        number = int(value) if len(value) <= 18 else None
         if number is None or number < least or (most is not None and number > most):
             near = least if number is not None and number < least else most
             self.report(
@@ -186,28 +200,34 @@ class ConfigReader:
             return None
         return seconds
 
-    def texts(self, name: str) -> tuple[str, ...] | None:
-        """Return an array of texts."""
+    def texts(self, name: str) -> tuple[str | None, ...] | None:
+        """Return an array of texts, with None in the place of an item that is none."""
         data = self._structure(name, list, "a list")
         if data is None:
             return None
-        found = []
         for number, item in enumerate(data):
-            if isinstance(item, str):
-                found.append(item)
-            else:
+            if not isinstance(item, str):
                 self._report_no_text(f"{name}[{number}]", item)
-        return tuple(found) if len(found) == len(data) else None
+        return tuple(item if isinstance(item, str) else None for item in data)
 
     def mapping(self, name: str) -> dict[str, str]:
         """Return an object whose values are texts, without those that are none."""
         data = self._structure(name, dict, "a mapping") or {}
         found = {}
         for key, item in data.items():
-            if isinstance(item, str):
+            place = place_in(name, str(key))
+            if not key:
+                self.report(
+                    name,
+                    "an entry without a name",
+                    "a name in front of each value",
+                    "the entries are told apart by their names",
+                    fix="give the entry a name in the stack file, or delete its line",
+                )
+            elif isinstance(item, str):
                 found[str(key)] = item
             else:
-                self._report_no_text(f"{name}.{key}", item)
+                self._report_no_text(place, item)
         return found
 
     def report(
@@ -234,15 +254,13 @@ class ConfigReader:
         """
         root = root_of(name)
         if root in self._secret_keys:
-            shown = SECRET
-        elif value is not None:
-            shown = value
+            seen = SECRET
         else:
-            shown = self._shown(name)
+            seen = shown(value) if value is not None else self._shown(name)
         self.findings.append(
             Finding(
                 key=full_key(name),
-                value=shown,
+                value=seen,
                 message=message + self._trap(name),
                 expected=expected,
                 why=why,
@@ -314,26 +332,31 @@ class ConfigReader:
         lower = {key.lower(): key for key in CONFIG_KEYS}
         best = lower.get(re.sub(r"[^a-z]", "", name.lower())) or (near[0] if near else "")
         why, fix = "a key that nothing reads would change nothing, in silence", ""
+        if root_of(name) != name:
+            # The commands would take it for a place inside another key.
+            fix = "delete its line in the stack file"
         if name in OTHER_NAMES:
             expected, why = "no such key", OTHER_NAMES[name]
         elif best:
             expected = f"gpudirect:{best}, the nearest known key"
             value = self._values[name]
-            if isinstance(value, str) and value and name not in self._secret_keys:
+            if fix == "" and isinstance(value, str) and value and name not in self._secret_keys:
                 fix = f"{self.remove(name)} && {self.set_to(best, value)}"
         else:
             expected = "one of the keys in the README's config reference"
-        self.report(name, "unknown key", expected, why, fix=fix)
+        value = shown(self._values[name]) if name not in self._secret_keys else SECRET
+        self.report(name, "unknown key", expected, why, fix=fix, value=value)
 
     def _report_empty(self, name: str) -> None:
         key = CONFIG_KEYS[name]
-        known = name in self._values
+        # Left out, this key has an empty default.
+        known = name in self._values and name != "gpuStack"
         self.report(
             name,
             "a key with nothing after it" if known else "not set",
             f"one of {', '.join(key.choices)}" if key.choices else f"a {_words(key)}",
             "the default of Pulumi.yaml holds only where the key is left out"
-            if known and name != "gpuStack"
+            if known
             else "it has no default",
             fix=self.set_to(name, key.choices[0]) if name == "gpuStack" else "",
         )
@@ -354,19 +377,14 @@ class ConfigReader:
         return shown(self._values.get(root_of(name), EMPTY))
 
     def _changed_by_yaml(self, place: str, written: str) -> bool:
-        seen = self._seen_at(place)
-        return seen is not None and seen != written and seen.lower() != written.lower()
+        value = value_at(self._values, place)
+        if value in (None, EMPTY):
+            return False
+        text = value if isinstance(value, str) else json.dumps(value)
+        return text.lower() != written.lower()
 
     def _seen_at(self, place: str) -> str | None:
-        value: Any = self._values.get(root_of(place))
-        if place != root_of(place):
-            for key, number in re.findall(r"\.([^.\[]+)|\[(\d+)\]", place):
-                if isinstance(value, list) and number and int(number) < len(value):
-                    value = value[int(number)]
-                elif isinstance(value, dict) and key in value:
-                    value = value[key]
-                else:
-                    return None
+        value = value_at(self._values, place)
         return None if value in (None, EMPTY) else shown(value)
 
     def _trap(self, place: str) -> str:
@@ -375,6 +393,10 @@ class ConfigReader:
             return ""
         seen = self._seen_at(place)
         return f" (the stack file says {written} without quotes, which YAML reads as {seen})"
+
+
+def _words_of(text: str) -> frozenset[str]:
+    return frozenset(word.strip() for word in text.lower().split(","))
 
 
 def _words(key: ConfigKey) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 
 from gpudirect.addressing import (
+    AUTO_MODE_RANGE,
     GPU_NETWORK_MTU_BYTES,
     LARGEST_SUBNET_PREFIX,
     LEAST_SUBNET_PREFIX,
@@ -138,24 +139,23 @@ def read_range(
     return None
 
 
-def read_fabric(
-    reader: ConfigReader, stack: GpuStack | None, *, public: bool, nodes: int
-) -> FabricPlan:
+def read_fabric(reader: ConfigReader, stack: GpuStack, *, public: bool, nodes: int) -> FabricPlan:
     """Read the ranges of the fabric.
 
     Args:
         reader: Takes the findings.
-        stack: The GPU stack, or None where the config names none.
+        stack: The GPU stack.
         public: Whether ranges outside RFC 1918 are allowed.
         nodes: GPU nodes that each subnet must have room for.
     """
     explicit = reader.texts("fabricSubnets")
     sources = _read_sources(reader, public=public)
     whole: list[NamedRange]
+    supernet = _read_supernet(reader, public=public)
     if explicit:
         whole = subnets = _explicit_subnets(reader, explicit, stack, public=public)
     else:
-        whole = [] if explicit is None else _read_supernet(reader, public=public)
+        whole = [] if explicit is None else supernet
         subnets = _carved_subnets(reader, whole, stack, nodes=nodes)
     _check_room(reader, subnets, nodes)
     if sources:
@@ -215,6 +215,8 @@ def _read_sources(reader: ConfigReader, *, public: bool) -> list[NamedRange] | N
         return None
     found = []
     for number, text in enumerate(texts):
+        if text is None:
+            continue
         place = f"fabricSourceRanges[{number}]"
         source = read_range(
             reader, place, text, label="firewall source", public=public, is_subnet=False
@@ -225,9 +227,9 @@ def _read_sources(reader: ConfigReader, *, public: bool) -> list[NamedRange] | N
 
 
 def _explicit_subnets(
-    reader: ConfigReader, texts: Sequence[str], stack: GpuStack | None, *, public: bool
+    reader: ConfigReader, texts: Sequence[str | None], stack: GpuStack, *, public: bool
 ) -> list[NamedRange]:
-    if stack is not None and len(texts) != stack.nic_count:
+    if len(texts) != stack.nic_count:
         reader.report(
             "fabricSubnets",
             f"{len(texts)} range{'' if len(texts) == 1 else 's'}",
@@ -241,7 +243,9 @@ def _explicit_subnets(
         for number, text in enumerate(texts)
     ]
     found = [
-        read_range(reader, place, text, label=label, public=public) for place, text, label in places
+        read_range(reader, place, text, label=label, public=public)
+        for place, text, label in places
+        if text is not None
     ]
     return [subnet for subnet in found if subnet]
 
@@ -255,9 +259,9 @@ def _read_supernet(reader: ConfigReader, *, public: bool) -> list[NamedRange]:
 
 
 def _carved_subnets(
-    reader: ConfigReader, whole: Sequence[NamedRange], stack: GpuStack | None, *, nodes: int
+    reader: ConfigReader, whole: Sequence[NamedRange], stack: GpuStack, *, nodes: int
 ) -> list[NamedRange]:
-    if not whole or stack is None:
+    if not whole:
         return []
     network = whole[0].network
     try:
@@ -269,7 +273,7 @@ def _carved_subnets(
             f"no room for {stack.nic_count} subnets",
             f"/{longest} or larger",
             f"each GPU NIC has a subnet of its own, /{LEAST_SUBNET_PREFIX} at least",
-            fix=reader.set_to("fabricCidr", str(_widened(network, longest))),
+            fix=reader.set_to("fabricCidr", _widened(network, longest)),
         )
         return []
     return [
@@ -284,11 +288,8 @@ def _check_room(reader: ConfigReader, subnets: Sequence[NamedRange], nodes: int)
     # Parts of one range are of one size: once is enough.
     for subnet in carved[:1] or small:
         longest = 32 - (nodes + 3).bit_length()
-        if carved:
-            whole = _widened(subnet.network, longest - (len(subnets) - 1).bit_length())
-            fix = reader.set_to(subnet.key, str(whole))
-        else:
-            fix = reader.set_to(subnet.key, str(_widened(subnet.network, longest)))
+        bits = (len(subnets) - 1).bit_length() if carved else 0
+        fix = reader.set_to(subnet.key, _widened(subnet.network, longest - bits))
         reader.report(
             subnet.key,
             f"room for {node_capacity(subnet.network)} nodes in {'each' if carved else 'the'}"
@@ -316,6 +317,9 @@ def _check_sources(
         )
 
 
-def _widened(network: IPv4Network, prefix: int) -> IPv4Network:
+def _widened(network: IPv4Network, prefix: int) -> str:
+    """Return a larger range round a private one; where that is none, another private range."""
     # Google takes no range larger than a /8 [facts google-cloud.md §3].
-    return network.supernet(new_prefix=min(max(prefix, 8), network.prefixlen))
+    prefix = min(max(prefix, LARGEST_SUBNET_PREFIX), network.prefixlen)
+    wider = network.supernet(new_prefix=prefix)
+    return str(wider) if is_private(wider) else free_range(prefix, [AUTO_MODE_RANGE]) or str(wider)

@@ -58,10 +58,10 @@ def read_location(
 
 
 def check_stack(
-    reader: ConfigReader, universe: Universe | None, stack: GpuStack | None, capacity: str | None
+    reader: ConfigReader, universe: Universe | None, stack: GpuStack, capacity: str | None
 ) -> None:
     """Report a GPU stack that the universe does not have, or not by this way of asking."""
-    if universe is None or stack is None:
+    if universe is None:
         return
     if stack.name not in universe.stacks:
         others = ", ".join(universe.stacks)

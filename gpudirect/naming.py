@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gpudirect.config_text import shown
 from gpudirect.config_values import ConfigReader
 from gpudirect.stacks import GpuStack
 
@@ -51,14 +52,14 @@ def is_compute_name(name: str, *, longest: int = COMPUTE_NAME_LENGTH) -> bool:
     return len(name) <= longest and _COMPUTE_NAME.fullmatch(name) is not None
 
 
-def read_names(reader: ConfigReader, stack: GpuStack | None) -> Names | None:
+def read_names(reader: ConfigReader, stack: GpuStack) -> Names | None:
     """Read the prefix and the cluster's name, and check all that follows from them."""
     said = reader.text("prefix")
     prefix = said or reader.stack_name
     cluster = reader.text("clusterName")
     if said is None or cluster is None:
         return None
-    numbers = range(1, (stack.nic_count if stack else 1) + 1)
+    numbers = range(1, stack.nic_count + 1)
     names = Names(
         prefix=prefix,
         vpcs=tuple(f"{prefix}-net-{number}" for number in numbers),
@@ -100,10 +101,10 @@ def check_name(
     return False
 
 
-def read_network_names(reader: ConfigReader, stack: GpuStack | None) -> tuple[str, ...] | None:
+def read_network_names(reader: ConfigReader, stack: GpuStack) -> tuple[str, ...] | None:
     """Return the names of the cluster's `Network` objects, in the order of the GPU NICs."""
     names = reader.texts("networkNames")
-    if names is None or stack is None:
+    if names is None:
         return None
     if not names:
         return stack.default_network_names
@@ -116,12 +117,14 @@ def read_network_names(reader: ConfigReader, stack: GpuStack | None) -> tuple[st
             "a Pod lists every NIC of its node by the name of its network",
         )
     for number, name in enumerate(names):
-        _check_network_name(reader, f"networkNames[{number}]", name, names[:number])
-    return names if len(reader.findings) == count else None
+        if name is not None:
+            _check_network_name(reader, f"networkNames[{number}]", name, names[:number])
+    right = tuple(name for name in names if name is not None)
+    return right if len(reader.findings) == count else None
 
 
 def _check_network_name(
-    reader: ConfigReader, place: str, name: str, before: tuple[str, ...]
+    reader: ConfigReader, place: str, name: str, before: tuple[str | None, ...]
 ) -> None:
     if name in RESERVED_NETWORK_NAMES or name == "kube-system":
         message, why = "a reserved name", "GKE makes and keeps the object of that name itself"
@@ -149,10 +152,10 @@ def _check_prefix(reader: ConfigReader, names: Names, *, said: str) -> bool:
         why = "kube-system is the cluster's own namespace"
     elif not _COMPUTE_NAME.fullmatch(prefix):
         message, expected = "no name that Google takes", _PATTERN_WORDS
-        why = f"it starts every name, such as {prefix}-net-1"
+        why = f"it starts every name, such as {shown(f'{prefix}-net-1')}"
     elif len(prefix) > room:
         message, expected = f"{len(prefix)} characters", f"{room} characters at most"
-        why = f"{names.firewalls[-1]} may have {COMPUTE_NAME_LENGTH} characters"
+        why = f"{shown(names.firewalls[-1])} may have {COMPUTE_NAME_LENGTH} characters"
     else:
         return True
     reader.report(
@@ -168,7 +171,9 @@ def _check_prefix(reader: ConfigReader, names: Names, *, said: str) -> bool:
 
 def _mended(name: str, longest: int) -> str:
     """Return a name near to the given one that Google takes."""
-    mended = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    # Google's APIs name things by a path; here the last part of it is meant.
+    last = name.rstrip("/").rpartition("/")[2]
+    mended = re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")
     if not mended[:1].isalpha() or not mended[:1].isascii():
         mended = f"gpu-{mended}".rstrip("-")
     return mended[:longest].rstrip("-")

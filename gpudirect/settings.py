@@ -7,7 +7,8 @@ rules within a part (`location`, `naming`, `fabric_settings`, `cluster_settings`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -49,6 +50,9 @@ __all__ = [
     "load_settings",
     "read_settings",
 ]
+
+# A part of an image's path, as registries take it.
+_IMAGE_PATH = re.compile(r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,16 +175,63 @@ def read_settings(
         server_config: As in `load_settings`.
         written: How unquoted scalars stand in the stack file, where one was read.
     """
-    reader = ConfigReader(values, stack_name=stack_name, secret_keys=secret_keys, written=written)
+
+    def new_reader() -> ConfigReader:
+        return ConfigReader(values, stack_name=stack_name, secret_keys=secret_keys, written=written)
+
+    reader = new_reader()
     reader.check_keys()
+    chosen = STACKS.get(reader.choice("gpuStack") or "")
+    if chosen is not None:
+        return _read_for(reader, chosen, gcp, environ, server_config)
+    # Nobody knows which is meant. What is wrong for every one of them is wrong.
+    readings = [
+        _read_for(new_reader(), stack, gcp, environ, server_config) for stack in STACKS.values()
+    ]
+    return SettingsReading(
+        settings=None,
+        findings=(*reader.findings, *_in_all([reading.findings for reading in readings])),
+        ranges=readings[0].ranges,
+    )
+
+
+def _in_all(readings: Sequence[Sequence[Finding]]) -> Iterator[Finding]:
+    """Yield the findings about keys that every reading finds wrong."""
+    first, *others = readings
+    for finding in first:
+        same = [finding]
+        for reading in others:
+            about = [
+                other
+                for other in reading
+                if (other.key, other.severity) == (finding.key, finding.severity)
+            ]
+            about.sort(key=lambda other: other.message != finding.message)
+            same += about[:1]
+        if len(same) == len(readings):
+            yield replace(
+                finding,
+                message=" or ".join(dict.fromkeys(other.message for other in same)),
+                expected=" or ".join(dict.fromkeys(other.expected for other in same)),
+            )
+
+
+def _read_for(
+    reader: ConfigReader,
+    stack: GpuStack,
+    gcp: Mapping[str, str],
+    environ: Mapping[str, str] | None,
+    server_config: ServerConfig | None,
+) -> SettingsReading:
+    """Read everything but the keys' names, for one GPU stack."""
     location = read_location(reader, gcp, environ)
-    stack = STACKS.get(reader.choice("gpuStack") or "")
     names = read_names(reader, stack)
     network_names = read_network_names(reader, stack)
-    release, profile = _read_release(reader, stack, load_releases())
+    lock = load_releases()
+    release, profile = _read_release(reader, stack, lock)
     capacity = read_capacity(reader, region=location.region, universe=location.universe)
     check_stack(reader, location.universe, stack, capacity.mode or None)
-    smoke_test = read_smoke_test(reader, gpus_per_node=stack.gpus_per_node if stack else 1)
+    smoke_test = read_smoke_test(reader, gpus_per_node=stack.gpus_per_node)
     check_run_on_capacity(reader, smoke_test, capacity)
     public = reader.boolean("allowPublicRanges") is not False
     fabric = read_fabric(reader, stack, public=public, nodes=_wanted_nodes(reader, smoke_test))
@@ -188,7 +239,7 @@ def read_settings(
         reader,
         names,
         universe=location.universe,
-        release=release,
+        release=release or lock.default(stack.name),
         public=public,
         server_config=server_config,
     )
@@ -204,10 +255,10 @@ def read_settings(
     findings = tuple(reader.findings)
     settings = None
     if not any(finding.severity == "error" for finding in findings):
-        if not (stack and names and network_names and release and location.universe):
+        if not (names and network_names and release and location.universe):
             raise AssertionError("a config without a finding could not be read")
         settings = Settings(
-            stack_name=stack_name,
+            stack_name=reader.stack_name,
             project=location.project,
             region=location.region or "",
             universe=location.universe,
@@ -239,11 +290,12 @@ def _wanted_nodes(reader: ConfigReader, smoke_test: SmokeTestSettings) -> int:
 
 
 def _read_release(
-    reader: ConfigReader, stack: GpuStack | None, lock: ReleaseLock
+    reader: ConfigReader, stack: GpuStack, lock: ReleaseLock
 ) -> tuple[Release | None, str]:
     name, profile = reader.text("release"), reader.text("ncclProfile") or ""
-    if stack is None or name is None:
+    if name is None:
         return None, profile
+    release = None
     try:
         release = lock.get(name, stack.name)
     except ReleaseLockError:
@@ -255,15 +307,17 @@ def _read_release(
             "plug-in, daemon, arguments and environment belong together",
             fix=reader.set_to("release", lock.default(stack.name).name),
         )
-        return None, profile
-    if profile and profile not in release.profiles:
+    with_profiles = release or lock.default(stack.name)
+    if profile and profile not in with_profiles.profiles:
         reader.report(
             "ncclProfile",
-            f"no profile of {release.name}",
-            f"one of {', '.join(release.profiles)}",
+            f"no profile of {with_profiles.name}",
+            f"one of {', '.join(with_profiles.profiles)}",
             "a profile's variables and files come with the release",
             fix=reader.set_to("ncclProfile", "default"),
         )
+    if release is None:
+        return None, profile
     if _numbers(release.qualified_driver) > _numbers(lock.newest_gke_driver):
         reader.report(
             "release",
@@ -284,6 +338,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _read_reserved(reader: ConfigReader) -> list[NamedRange]:
     found = []
     for number, text in enumerate(reader.texts("reservedCidrs") or ()):
+        if text is None:
+            continue
         place = f"reservedCidrs[{number}]"
         label = f"range of others in gpudirect:{place}"
         item = read_range(reader, place, text, label=label, public=True, is_subnet=False)
@@ -295,8 +351,8 @@ def _read_reserved(reader: ConfigReader) -> list[NamedRange]:
 def _read_registry(reader: ConfigReader, universe: Universe | None) -> str:
     registry = reader.text("imageRegistry") or ""
     host, *path = registry.split("/")
-    wrong = "://" in registry or "@" in registry or registry.endswith("/") or "" in path
-    if registry and (wrong or not _is_host(host) or any(c.isspace() for c in registry)):
+    right = _is_host(host) and all(map(_IMAGE_PATH.fullmatch, path))
+    if registry and not right:
         reader.report(
             "imageRegistry",
             "no registry host",

@@ -7,13 +7,15 @@ are printed (`cli/check`).
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network
 
 from gpudirect.addressing import NamedRange, free_range
 from gpudirect.config_keys import CONFIG_KEYS
-from gpudirect.findings import Finding, full_key, remove_command, set_command
+from gpudirect.config_text import SECRET, shown
+from gpudirect.findings import PROJECT, Finding, full_key, remove_command, set_command
 from gpudirect.settings import Settings, read_settings
 from gpudirect.stack_files import (
     DeclaredKey,
@@ -24,7 +26,8 @@ from gpudirect.stack_files import (
 )
 from gpudirect.versions import ServerConfig
 
-_KNOWN_NAMESPACES = ("gpudirect", "gcp", "kubernetes", "pulumi")
+# Keys of providers that are called as keys of this project are.
+_NAMES_OF_OTHERS = {"gcp": ("zone",)}
 
 
 @dataclass(slots=True)
@@ -54,30 +57,33 @@ class CheckedFile:
 
 
 def check_file(
-    text: str,
+    content: str | bytes,
     *,
     path: str,
     stack_name: str,
     declared: Mapping[str, DeclaredKey],
     server_config: ServerConfig | None = None,
 ) -> CheckedFile:
-    """Check the text of one stack file.
+    """Check one stack file.
 
     Args:
-        text: The file's content.
+        content: The file's content; bytes are to be UTF-8.
         path: How the file is named in findings.
         stack_name: The stack that it is for.
         declared: The keys of `Pulumi.yaml`, for the defaults.
         server_config: Google's list of versions, where it is at hand.
     """
     checked = CheckedFile(path=path, stack_name=stack_name)
+    text = content if isinstance(content, str) else content.decode(errors="replace")
     try:
+        if isinstance(content, bytes):
+            _check_encoding(content)
         file = parse_stack_file(text, path=path, stack_name=stack_name)
     except StackFileError as error:
         checked.add(
             Finding(
                 key="config",
-                value="",
+                value=_line(text, error.line),
                 message=str(error),
                 expected="a YAML mapping with the key config, as `pulumi config set` writes it",
                 why="Pulumi cannot read it either",
@@ -88,7 +94,11 @@ def check_file(
         return checked
     checked.file = file
     for key, line in file.duplicates:
-        checked.add(_twice(key, line))
+        checked.add(_twice(key, _line(text, line), line))
+    for key, line in file.strangers:
+        finding = _stranger(key, _line(text, line), line, stack_name)
+        if finding:
+            checked.add(finding)
     for finding in _foreign_keys(file):
         checked.add(finding)
     reading = read_settings(
@@ -184,10 +194,46 @@ def _same_names(mine: Settings, theirs: Settings, path: str) -> list[Finding]:
     ]
 
 
-def _twice(key: str, line: int) -> Finding:
+def _check_encoding(content: bytes) -> None:
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise StackFileError("no text in UTF-8", line) from error
+
+
+def _line(text: str, number: int) -> str:
+    """Return a line of a file for a message; of one that may hold a secret, nothing."""
+    lines = text.splitlines()
+    line = lines[number - 1].strip() if number <= len(lines) else ""
+    return SECRET if "secure" in line else shown(line)
+
+
+def _stranger(key: str, seen: str, line: int, stack_name: str) -> Finding | None:
+    """Return a finding about a key beside `config`, where it was meant for the config."""
+    namespace, colon, name = key.partition(":")
+    own = name if colon else namespace
+    is_config = difflib.get_close_matches(key.lower(), ["config"], n=1, cutoff=0.8)
+    if not (colon or is_config or own in CONFIG_KEYS):
+        return None
+    target = name if namespace == PROJECT else key
     return Finding(
         key=key,
-        value="",
+        value=seen,
+        message="a key beside config that Pulumi does not read",
+        expected="config, in small letters" if is_config else "the key below config",
+        why="what it holds would change nothing, in silence",
+        fix=f"call it config in line {line}"
+        if is_config
+        else f"delete line {line}, then {set_command(target, 'VALUE', stack_name=stack_name)}",
+        line=line,
+    )
+
+
+def _twice(key: str, seen: str, line: int) -> Finding:
+    return Finding(
+        key=key,
+        value=seen,
         message="the key is there twice",
         expected="it once",
         why="Pulumi refuses the file, and other readers take the last one in silence",
@@ -200,7 +246,7 @@ def _foreign_keys(file: StackFile) -> list[Finding]:
     found = []
     for key, value in file.others.items():
         namespace, _, name = key.partition(":")
-        if namespace in _KNOWN_NAMESPACES or name not in CONFIG_KEYS:
+        if name not in CONFIG_KEYS or name in _NAMES_OF_OTHERS.get(namespace, ()):
             continue
         remove = remove_command(key, stack_name=file.stack_name)
         add = set_command(name, value or "VALUE", stack_name=file.stack_name)

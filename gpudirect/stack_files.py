@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.reader import ReaderError
 
-from gpudirect.config_text import SECRET
+from gpudirect.config_text import SECRET, place_in
 from gpudirect.findings import PROJECT
 from gpudirect.go_scalars import as_text, resolve
 
@@ -34,6 +35,10 @@ class StackFileError(ValueError):
     def __init__(self, message: str, line: int = 1) -> None:
         super().__init__(message)
         self.line = line
+
+
+# What Pulumi itself keeps in a stack file beside the config.
+_TOP_LEVEL = ("config", "secretsprovider", "encryptionsalt", "encryptedkey", "environment")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +63,8 @@ class StackFile:
         secret_keys: Keys of the project that are or hold secrets, without namespace.
         written: Unquoted scalars as they are written, by key or place inside one.
         lines: Line of each key and place, in the form that findings name them.
-        duplicates: Keys that are there twice, in full, with the second line.
+        duplicates: Keys and places that are there twice, in full, with the second line.
+        strangers: Keys beside `config` that Pulumi does not know, with their lines.
     """
 
     path: str
@@ -69,6 +75,7 @@ class StackFile:
     written: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     duplicates: list[tuple[str, int]] = field(default_factory=list)
+    strangers: list[tuple[str, int]] = field(default_factory=list)
 
     @property
     def gcp(self) -> dict[str, str]:
@@ -82,7 +89,7 @@ class StackFile:
     def line_of(self, key: str) -> int:
         """Return the line of a key or place, of the nearest thing around it, or the first line."""
         while key not in self.lines:
-            shorter = re.sub(r"(\.[^.\[]+|\[\d+\])$", "", key)
+            shorter = re.sub(r"(\.[^.\[]+|\[(\d+|\".*\")\])$", "", key)
             if shorter == key:
                 return self.lines.get("config", 1)
             key = shorter
@@ -140,20 +147,28 @@ def parse_stack_file(text: str, *, path: str, stack_name: str) -> StackFile:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise StackFileError(f"no YAML: {error.problem}", line) from error
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise StackFileError(f"no YAML: {error.reason}", line) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise StackFileError(f"no YAML: {error}") from error
     if root is None:
         return file
     try:
         for key, node in _pairs(root, "the file"):
+            line = key.start_mark.line + 1
+            if key.value not in _TOP_LEVEL:
+                file.strangers.append((key.value, line))
             if key.value != "config":
                 continue
-            file.lines["config"] = key.start_mark.line + 1
+            if "config" in file.lines:
+                file.duplicates.append(("config", line))
+            file.lines["config"] = line
             if not _is_empty(node):
                 for name, value in _pairs(node, "config"):
                     _add(file, name, value)
     except RecursionError as error:
-        raise StackFileError("an anchor that holds itself") from error
+        raise StackFileError("nested without end, as by an anchor that holds itself") from error
     return file
 
 
@@ -195,9 +210,14 @@ def _value(file: StackFile, place: str, node: Any) -> Any:
     if isinstance(node, yaml.SequenceNode):
         return [_value(file, f"{place}[{n}]", item) for n, item in enumerate(node.value)]
     if isinstance(node, yaml.MappingNode):
-        return {
-            str(key.value): _value(file, f"{place}.{key.value}", item) for key, item in node.value
-        }
+        found: dict[str, Any] = {}
+        for key, item in node.value:
+            name = str(key.value)
+            inner = place_in(place, name)
+            if name in found:
+                file.duplicates.append((f"{PROJECT}:{inner}", key.start_mark.line + 1))
+            found[name] = _value(file, inner, item)
+        return found
     if node.style:  # quoted, or a block
         return node.value
     file.written[place] = node.value

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from gpudirect.releases import GkeFloor
 
-_FULL = re.compile(r"(\d+)\.(\d+)\.(\d+)-gke\.(\d+)")
+_NUMBER = r"(0|[1-9][0-9]*)"
+_FULL = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}-gke\.{_NUMBER}")
 
 RELEASE_CHANNELS = ("RAPID", "REGULAR", "STABLE", "EXTENDED")
 """Channels of an Autopilot cluster; it must be in one [facts autopilot.md §6]."""

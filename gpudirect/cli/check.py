@@ -123,8 +123,20 @@ def read_text(path: Path) -> str:
         Trouble: it cannot be read, or is no text.
     """
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return read_bytes(path).decode()
+    except UnicodeDecodeError as error:
+        raise Trouble(f"{path}: cannot be read: {error}") from error
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file.
+
+    Raises:
+        Trouble: it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
         raise Trouble(f"{path}: cannot be read: {error}") from error
 
 
@@ -140,7 +152,7 @@ def _check(
     path: Path, declared: dict[str, DeclaredKey], versions: ServerConfig | None
 ) -> CheckedFile:
     return check_file(
-        read_text(path),
+        read_bytes(path),
         path=shown_path(path),
         stack_name=stack_name_of(path),
         declared=declared,

@@ -128,11 +128,14 @@ def test_a_call_that_cannot_be_carried_out_ends_with_two(
     assert said in done.output
 
 
-def test_a_file_that_is_no_text_ends_with_two(program: Path) -> None:
-    (program / "Pulumi.bin.yaml").write_bytes(b"\xff\xfe\x00")
+def test_a_file_that_is_no_text_hides_no_finding_in_another(program: Path) -> None:
+    (program / "Pulumi.bin.yaml").write_bytes(b"config:\n\xff\xfe\x00")
+    (program / "Pulumi.other.yaml").write_text("config:\n  prefix: X\n")
     done = _run("check")
-    assert done.exit_code == 2
-    assert "cannot be read" in done.output
+    assert done.exit_code == 1
+    assert "Pulumi.bin.yaml:2: config: got" in done.output
+    assert "no text in UTF-8" in done.output
+    assert "Pulumi.other.yaml:2: gpudirect:prefix: got X" in done.output
 
 
 def test_without_a_stack_file_the_command_says_how_to_make_one(program: Path) -> None:

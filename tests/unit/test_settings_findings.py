@@ -86,6 +86,52 @@ def test_every_problem_is_told_at_once() -> None:
         assert f"\n{key}: " in text
 
 
+@pytest.mark.parametrize("stack", ["", "a3mega", "h200"])
+def test_a_stack_that_nobody_knows_hides_no_other_problem(stack: str) -> None:
+    found = errors(
+        gpuStack=stack,
+        prefix="Dev",
+        fabricSubnets=["192.168.1.0/24", "192.168.1.0/24"],
+        networkNames=["default"],
+        release="tcpxo-v9",
+        ncclProfile="fast",
+        clusterVersion="1.30.1-gke.1",
+        zone="us-west1-a",
+    )
+    assert {finding.key.removeprefix("gpudirect:") for finding in found} == {
+        *("gpuStack", "prefix", "fabricSubnets", "fabricSubnets[1]", "networkNames"),
+        *("networkNames[0]", "release", "ncclProfile", "clusterVersion", "zone"),
+    }
+    (count,) = (finding for finding in found if finding.key == "gpudirect:fabricSubnets")
+    assert "8 ranges" in count.expected
+    assert "4 ranges" in count.expected
+
+
+def test_what_is_right_for_one_stack_is_no_problem_of_a_stack_that_nobody_knows() -> None:
+    for overrides in (
+        {"fabricCidr": "192.168.0.0/27"},
+        {"release": "tcpx-v3.1.12"},
+        {"ncclProfile": "simple"},
+        {"networkNames": ["a", "b", "c", "d"]},
+        {"clusterVersion": "1.34.0-gke.1"},
+    ):
+        assert the_error(gpuStack="?", **overrides).key == "gpudirect:gpuStack"
+
+
+def test_a_release_that_nobody_knows_hides_neither_floor_nor_profile() -> None:
+    found = errors(release="nope", ncclProfile="fast", clusterVersion="1.30.1-gke.1")
+    assert {finding.key.removeprefix("gpudirect:") for finding in found} == {
+        "release",
+        "ncclProfile",
+        "clusterVersion",
+    }
+
+
+def test_a_region_that_is_none_hides_no_zone_that_is_none() -> None:
+    found = errors(gcp={"region": "nowhere"}, zone="us-central1")
+    assert {finding.key for finding in found} == {"gcp:region", "gpudirect:zone"}
+
+
 def test_the_stack_s_name_is_named_when_it_is_the_prefix() -> None:
     finding = the_error(stack_name="My.Stack")
     assert finding.key == "gpudirect:prefix"

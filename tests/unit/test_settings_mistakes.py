@@ -9,7 +9,7 @@ from tests.unit.stack_settings import errors, the_error
 
 MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"gpuStack": "a3-ultra"}, "gpuStack", "no such choice"),
-    ({"gpuStack": ""}, "gpuStack", "nothing after it"),
+    ({"gpuStack": ""}, "gpuStack", "not set"),
     ({"prefix": "Dev"}, "prefix", "no name"),
     ({"prefix": "-x"}, "prefix", "no name"),
     ({"prefix": "x-"}, "prefix", "no name"),
@@ -149,6 +149,30 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"smokeTestRunDeadline": "10s"}, "smokeTestRunDeadline", "out of bounds"),
     ({"smokeTestPullDeadline": ""}, "smokeTestPullDeadline", "nothing after it"),
     ({"smokeTestStartDeadline": "soon"}, "smokeTestStartDeadline", "no duration"),
+    ({"prefix": "dev\n"}, "prefix", "no name"),
+    ({"fabricCidr": " 192.168.0.0/16"}, "fabricCidr", "blanks round it"),
+    # Not used with the other value of another key, and yet to be right.
+    (
+        {"fabricSubnets": [f"192.168.{n}.0/24" for n in range(8)], "fabricCidr": "x"},
+        "fabricCidr",
+        "no range",
+    ),
+    ({"clusterNetworkCidr": "x"}, "clusterNetworkCidr", "no range"),
+    ({"clusterNetwork": "projects/p/global/networks/n"}, "clusterNetwork", "no name"),
+    ({"clusterVersion": "1.35.8-gke.01036000"}, "clusterVersion", "no GKE version"),
+    ({"clusterVersion": "01.35.8-gke.1036000"}, "clusterVersion", "no GKE version"),
+    ({"clusterVersion": "1.35.8-gke.\uff11"}, "clusterVersion", "no GKE version"),
+    (
+        {"authorizedNetworks": {"a": "0.0.0.0/1", "b": "128.0.0.0/1"}},
+        "authorizedNetworks",
+        "together the whole internet",
+    ),
+    ({"authorizedNetworks": {"a.b": "10.0.0.1/8"}}, 'authorizedNetworks["a.b"]', "bits are set"),
+    ({"labels": {"a.b": "x"}}, 'labels["a.b"]', "no name of a label"),
+    ({"allowReplace": "cluster,fabric"}, "allowReplace", "no such choice"),
+    ({"imageRegistry": "registry.example/x:tag"}, "imageRegistry", "no registry host"),
+    ({"imageRegistry": "registry.example/X"}, "imageRegistry", "no registry host"),
+    ({"smokeTestNodes": "\u0662"}, "smokeTestNodes", "no whole number"),
 ]
 
 
@@ -179,6 +203,44 @@ def test_a_whole_remedy_can_be_carried_out() -> None:
     mended = finding.fix.split()[4]
     assert finding.fix == f"pulumi config set fabricCidr {mended} --stack dev"
     assert not errors(fabricCidr=mended)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "fix"),
+    [
+        ({"clusterNetwork": "projects/p/global/networks/n"}, "clusterNetwork n"),
+        ({"allowReplace": "cluster, fabric"}, "allowReplace fabric,cluster"),
+        ({"clusterVersion": "1.35.8-GKE.1036000"}, "clusterVersion 1.35.8-gke.1036000"),
+        ({"fabricCidr": "192.168.0.0/16 "}, "fabricCidr 192.168.0.0/16"),
+        # Round 192.168.0.0/16 no larger range is private.
+        ({"fabricNodes": 100_000}, "fabricCidr 172.16.0.0/12"),
+        (
+            {"authorizedNetworks": {"a.b": "10.0.0.1/8"}},
+            "--path 'authorizedNetworks[\"a.b\"]' 10.0.0.0/8",
+        ),
+    ],
+)
+def test_a_remedy_says_what_was_meant(overrides: dict[str, Any], fix: str) -> None:
+    assert the_error(**overrides).fix == f"pulumi config set {fix} --stack dev"
+
+
+def test_an_entry_without_a_name_is_refused() -> None:
+    for name in ("authorizedNetworks", "labels"):
+        finding = the_error(**{name: {"": "10.0.0.0/8"}})
+        assert (finding.key, finding.message) == (f"gpudirect:{name}", "an entry without a name")
+
+
+def test_one_item_that_is_no_text_hides_nothing_about_the_others() -> None:
+    found = errors(fabricSubnets=[7, "192.168.1.0/24", "192.168.1.0/24", "10.0.0.1/24"])
+    assert [(finding.key, finding.message.split(",")[0]) for finding in found] == [
+        ("gpudirect:fabricSubnets[0]", "a number or truth value where text is wanted"),
+        ("gpudirect:fabricSubnets", "4 ranges"),
+        ("gpudirect:fabricSubnets[3]", "bits are set below the /24"),
+        (
+            "gpudirect:fabricSubnets[2]",
+            "it shares addresses with the subnet of NIC 2",
+        ),
+    ]
 
 
 def test_what_is_said_twice_is_meant() -> None:

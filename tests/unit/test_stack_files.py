@@ -171,6 +171,11 @@ def _keys(checked: CheckedFile) -> list[tuple[str, int]]:
         ("gpudirect:prefix: {a: b}", "gpudirect:prefix", "a list or mapping"),
         ("gpudirect:prefix: [a]", "gpudirect:prefix", "a list or mapping"),
         ("gcp:project: {secure: abc}", "gcp:project", "no project id"),
+        ("gpudirect:machine: {mtu: '8244', nics: 08}", "gpudirect:machine", "unknown key"),
+        ("gpudirect:labels.team: x", "gpudirect:labels.team", "unknown key"),
+        ("gpudirect:labels: {a.b: 1_0}", 'gpudirect:labels["a.b"]', "says 1_0 without quotes"),
+        ("gpudirect:labels: {a: x, a: y}", "gpudirect:labels.a", "there twice"),
+        ("gcp:fabricCidr: 10.0.0.0/16", "gcp:fabricCidr", "in another namespace"),
     ],
 )
 def test_a_mistake_of_the_file_is_found_in_its_line(line: str, key: str, said: str) -> None:
@@ -189,6 +194,7 @@ def test_a_mistake_of_the_file_is_found_in_its_line(line: str, key: str, said: s
         "gpudirect:maxRunDuration:",
         "gpudirect:clusterVersion: ~",
         "gcp:userProjectOverride: true",
+        "gcp:zone: us-east4-a",
         "kubernetes:namespace: x",
         "other:key: 1.30",
     ],
@@ -201,6 +207,50 @@ def test_a_key_that_is_there_twice_is_found() -> None:
     checked = _check("x", "gpudirect:zone: us-east4-a", "gpudirect:zone: us-east4-b")
     assert _keys(checked) == [("gpudirect:zone", 5)]
     assert "there twice" in checked.findings[0].message
+    assert checked.findings[0].value == "gpudirect:zone: us-east4-b"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "value", "said"),
+    [
+        ("config:\n  prefix: a: b\n", 2, "prefix: a: b", "mapping values are not allowed"),
+        ("config:\n  prefix: \x07\n", 2, '"prefix: \\u0007"', "control characters"),
+        ("config:\n  prefix: {secure: a: b}\n", 2, "[secret]", "no YAML"),
+    ],
+)
+def test_what_cannot_be_read_is_shown_with_its_line(
+    text: str, line: int, value: str, said: str
+) -> None:
+    checked = check_file(text, path="p", stack_name="s", declared=DECLARED)
+    (finding,) = checked.findings
+    assert (finding.key, finding.line, finding.value) == ("config", line, value)
+    assert said in finding.message
+    assert "\n" not in finding.message
+
+
+@pytest.mark.parametrize(
+    ("top", "key", "expected"),
+    [
+        ("config:\n  prefix: a", "config", "it once"),
+        ("Config:\n  prefix: a", "Config", "config, in small letters"),
+        ("gpudirect:prefix: a", "gpudirect:prefix", "the key below config"),
+        ("gcp:project: a", "gcp:project", "the key below config"),
+        ("prefix: a", "prefix", "the key below config"),
+    ],
+)
+def test_what_stands_beside_the_config_and_is_meant_for_it_is_found(
+    top: str, key: str, expected: str
+) -> None:
+    text = f"config:\n  gpudirect:gpuStack: a3-high\n  gcp:region: us-east4\n{top}\n"
+    checked = check_file(text, path="p", stack_name="s", declared=DECLARED)
+    assert _keys(checked) == [(key, 4)]
+    assert checked.findings[0].expected == expected
+
+
+@pytest.mark.parametrize("top", ["encryptionsalt: v1:a", "environment: [a]", "later: thing"])
+def test_what_pulumi_keeps_beside_the_config_is_left_alone(top: str) -> None:
+    text = f"{top}\nconfig:\n  gpudirect:gpuStack: a3-high\n  gcp:region: us-east4\n"
+    assert _keys(check_file(text, path="p", stack_name="s", declared=DECLARED)) == []
 
 
 # ---- environments side by side
