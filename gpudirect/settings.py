@@ -25,8 +25,8 @@ from gpudirect.fabric_settings import (
     read_range,
 )
 from gpudirect.findings import Finding, SettingsError
-from gpudirect.location import check_stack, read_location
-from gpudirect.naming import read_names, read_network_names
+from gpudirect.location import Location, check_stack, read_location
+from gpudirect.naming import Names, read_names, read_network_names
 from gpudirect.releases import Release, ReleaseLock, ReleaseLockError, load_releases
 from gpudirect.smoke_test_settings import (
     SmokeTestSettings,
@@ -110,11 +110,15 @@ class SettingsReading:
         settings: None where a finding is an error.
         findings: All of them, warnings included.
         ranges: Every range that could be read, even of a config that is refused.
+        location: Where the environment is, as far as that could be read.
+        names: Its physical names, or None where they are wrong.
     """
 
     settings: Settings | None
     findings: tuple[Finding, ...]
     ranges: tuple[NamedRange, ...]
+    location: Location
+    names: Names | None
 
 
 def load_settings(
@@ -188,10 +192,10 @@ def read_settings(
     readings = [
         _read_for(new_reader(), stack, gcp, environ, server_config) for stack in STACKS.values()
     ]
-    return SettingsReading(
+    return replace(
+        readings[0],
         settings=None,
         findings=(*reader.findings, *_in_all([reading.findings for reading in readings])),
-        ranges=readings[0].ranges,
     )
 
 
@@ -278,7 +282,9 @@ def _read_for(
             ranges=ranges,
             warnings=findings,
         )
-    return SettingsReading(settings=settings, findings=findings, ranges=ranges)
+    return SettingsReading(
+        settings=settings, findings=findings, ranges=ranges, location=location, names=names
+    )
 
 
 def _wanted_nodes(reader: ConfigReader, smoke_test: SmokeTestSettings) -> int:

@@ -16,7 +16,7 @@ from gpudirect.addressing import NamedRange, free_range
 from gpudirect.config_keys import CONFIG_KEYS
 from gpudirect.config_text import SECRET, shown
 from gpudirect.findings import PROJECT, Finding, full_key, remove_command, set_command
-from gpudirect.settings import Settings, read_settings
+from gpudirect.settings import Settings, SettingsReading, read_settings
 from gpudirect.stack_files import (
     DeclaredKey,
     StackFile,
@@ -39,7 +39,7 @@ class CheckedFile:
         stack_name: From its name.
         findings: What is wrong with it, in the order of its lines.
         settings: What it means, or None where it is refused.
-        ranges: The ranges that could be read.
+        reading: What could be read of it, even where it is refused.
         file: The file as it was read, or None where it is no stack file.
     """
 
@@ -47,8 +47,13 @@ class CheckedFile:
     stack_name: str
     findings: list[Finding] = field(default_factory=list)
     settings: Settings | None = None
-    ranges: tuple[NamedRange, ...] = ()
+    reading: SettingsReading | None = None
     file: StackFile | None = None
+
+    @property
+    def ranges(self) -> tuple[NamedRange, ...]:
+        """The ranges that could be read."""
+        return self.reading.ranges if self.reading else ()
 
     def add(self, finding: Finding) -> None:
         """Add a finding, with its place in the file."""
@@ -111,7 +116,7 @@ def check_file(
     )
     for finding in reading.findings:
         checked.add(finding)
-    checked.settings, checked.ranges = reading.settings, reading.ranges
+    checked.settings, checked.reading = reading.settings, reading
     checked.findings.sort(key=lambda finding: finding.line)
     return checked
 
@@ -164,34 +169,32 @@ def _shared_ranges(
 
 
 def _shared_names(checked: CheckedFile, others: Sequence[CheckedFile]) -> Iterator[Finding]:
+    mine = checked.reading
     for other in others:
-        if checked.settings and other.settings:
-            yield from _same_names(checked.settings, other.settings, other.path)
-
-
-def _same_names(mine: Settings, theirs: Settings, path: str) -> list[Finding]:
-    if mine.project != theirs.project or mine.universe != theirs.universe:
-        return []
-    found = []
-    if mine.fabric.nics[0].vpc_name == theirs.fabric.nics[0].vpc_name:
-        found.append(("prefix", mine.prefix, "its resources have the names of those"))
-    elif mine.region == theirs.region and mine.cluster.name == theirs.cluster.name:
-        found.append(("clusterName", mine.cluster.name, "its cluster has the name of that"))
-    return [
-        Finding(
+        theirs = other.reading
+        if not (mine and theirs and mine.names and theirs.names):
+            continue
+        here, there = mine.location, theirs.location
+        if here.universe is None or (here.universe, here.project) != (
+            there.universe,
+            there.project,
+        ):
+            continue
+        if mine.names.prefix == theirs.names.prefix:
+            key, value, what = "prefix", mine.names.prefix, "its resources have the names of those"
+        elif here.region == there.region and mine.names.cluster == theirs.names.cluster:
+            key, value, what = "clusterName", mine.names.cluster, "its cluster has the name of that"
+        else:
+            continue
+        own = checked.stack_name if key == "prefix" else f"{checked.stack_name}-cluster"
+        yield Finding(
             key=full_key(key),
             value=value,
-            message=f"{what} of stack {theirs.stack_name} ({path})",
+            message=f"{what} of stack {other.stack_name} ({other.path})",
             expected="names that no other environment of the project has",
             why="Google makes nothing twice under one name",
-            fix=set_command(
-                key,
-                mine.stack_name if key == "prefix" else f"{mine.stack_name}-cluster",
-                stack_name=mine.stack_name,
-            ),
+            fix=set_command(key, own, stack_name=checked.stack_name),
         )
-        for key, value, what in found
-    ]
 
 
 def _check_encoding(content: bytes) -> None:

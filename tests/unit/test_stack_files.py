@@ -314,6 +314,17 @@ def test_names_that_google_would_refuse_twice_are_found() -> None:
     assert _between(first, other) == []
 
 
+def test_a_name_that_is_there_twice_is_found_beside_other_mistakes() -> None:
+    first = _check("a", "gpudirect:prefix: same", "gcp:project: p1")
+    second = _check(
+        "b",
+        *("gpudirect:prefix: same", "gcp:project: p1", "gpudirect:zone: nowhere"),
+        "gpudirect:fabricCidr: 172.16.0.0/16",
+    )
+    where = "Pulumi.b.yaml"
+    assert _between(first, second) == [(where, "gpudirect:prefix"), (where, "gpudirect:zone")]
+
+
 def test_others_are_compared_with_but_not_judged() -> None:
     named = _check("b")
     other = _check("a")
