@@ -7,14 +7,16 @@ path, and the check that a template has the shape that Kubernetes gives it. Judg
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from gpudirect.workload_findings import ManifestFinding, Severity
 
 GPU_RESOURCE = "nvidia.com/gpu"
+_QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)([mk]?)")
 _SUFFIXES = {"": Decimal(1), "m": Decimal("0.001"), "k": Decimal(1000)}
 _CONTAINER_LISTS = ("initContainers", "containers")
 
@@ -128,6 +130,15 @@ def gpu_containers(spec: Mapping[str, Any]) -> list[ContainerView]:
     return [view for view in containers_of(spec) if gpu_limit(view.container) is not None]
 
 
+def gpus_elsewhere(spec: Mapping[str, Any]) -> list[str]:
+    """Return the fields of a Pod spec that ask for GPUs and cannot have them.
+
+    A Pod as a whole asks for CPU and memory alone, an ephemeral container for nothing.
+    """
+    keys = ("resources", "ephemeralContainers")
+    return [f"spec.{key}" for key in keys if mentions_gpus(spec.get(key))]
+
+
 def mentions_gpus(node: Any) -> bool:
     """Whether the name of the GPU resource is a key anywhere in plain data."""
     if isinstance(node, dict):
@@ -140,13 +151,8 @@ def quantity(value: object) -> Decimal | None:
 
     GPUs are whole numbers, so the suffixes of sizes do not matter here.
     """
-    text = str(value).strip() if value is not None else ""
-    digits = text.rstrip("mk")
-    factor = _SUFFIXES.get(text[len(digits) :])
-    try:
-        return Decimal(digits) * factor if factor is not None else None
-    except InvalidOperation:
-        return None
+    written = _QUANTITY.fullmatch(str(value))
+    return Decimal(written[1]) * _SUFFIXES[written[2]] if written else None
 
 
 def normal_path(path: object) -> str:
@@ -235,7 +241,7 @@ def _check(value: Any, shape: Any, path: str, report: Report) -> None:
 
 def _wrong(path: str, value: Any, expected: str, report: Report) -> None:
     fix = "Put quotes around it." if expected == "text" else f"Write {expected} there."
-    seen = f"{value!r}, {_type_name(value)}"
+    seen = f"{value!r}, {type_name(value)}"
     report.error(path, seen, f"Kubernetes expects {expected} here", fix)
 
 
@@ -244,7 +250,8 @@ def _missing(path: str, name: str, report: Report) -> None:
     report.error(where, None, f"{name} is missing", f"Write {name} there.")
 
 
-def _type_name(value: Any) -> str:
+def type_name(value: Any) -> str:
+    """Return what a value is, in the words of a finding."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

@@ -20,6 +20,7 @@ from gpudirect.pod_reading import (
     check_shape,
     fields,
     gpu_containers,
+    gpus_elsewhere,
     mentions_gpus,
 )
 from gpudirect.pod_selectors import put_in_selectors
@@ -74,13 +75,14 @@ class _Edit:
 
 
 def has_gpus(template: Mapping[str, Any]) -> bool:
-    """Whether a Pod template has a container with GPUs.
+    """Whether a Pod template has a container with GPUs, or asks for them somewhere else.
 
     One of another shape than Kubernetes' counts if GPUs are mentioned anywhere in it, so that it
     is not passed as done.
     """
     try:
-        if gpu_containers(fields(template, "spec")):
+        spec = fields(template, "spec")
+        if gpu_containers(spec) or gpus_elsewhere(spec):
             return True
     except (AttributeError, TypeError):
         pass

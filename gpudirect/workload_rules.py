@@ -18,6 +18,7 @@ from gpudirect.pod_reading import (
     containers_of,
     fields,
     gpu_containers,
+    gpus_elsewhere,
     items,
     quantity,
 )
@@ -67,6 +68,7 @@ def check_rules(template: Mapping[str, Any], environment: Environment, report: R
     """Report everything in a template that GPUDirect or Autopilot will not have."""
     spec = template["spec"]
     _check_gpus(spec, environment.stack, report)
+    _check_gpus_elsewhere(spec, report)
     _check_selectors(spec, environment.stack, report)
     check_autopilot(spec, environment.stack, report)
     _check_fast_socket(spec, report)
@@ -137,6 +139,14 @@ def _check_gpus(spec: Mapping[str, Any], stack: GpuStack, report: Report) -> Non
                 f"take all {wanted} GPUs and all {stack.nic_count} GPU NICs of its node",
                 f"Ask for {GPU_RESOURCE}: {wanted}, or run it on another machine type.",
             )
+        elif quantity(fields(resources, "requests").get(GPU_RESOURCE, limit)) != wanted:
+            report.error(
+                f"{view.path}.resources.requests",
+                f"{GPU_RESOURCE}: {fields(resources, 'requests')[GPU_RESOURCE]}",
+                f"container {view.name!r} requests another number of GPUs than its limit, which "
+                "Kubernetes refuses",
+                f"Write {GPU_RESOURCE}: {wanted} under limits alone.",
+            )
         elif view.runs_beside:
             beside += 1
             if beside > 1:
@@ -146,6 +156,16 @@ def _check_gpus(spec: Mapping[str, Any], stack: GpuStack, report: Report) -> Non
                     f"container {view.name!r} is the second that takes all {wanted} GPUs of a node",
                     "Let one container of the Pod have the GPUs.",
                 )
+
+
+def _check_gpus_elsewhere(spec: Mapping[str, Any], report: Report) -> None:
+    for path in gpus_elsewhere(spec):
+        report.error(
+            path,
+            GPU_RESOURCE,
+            "GPUs are asked for where Kubernetes gives none",
+            "Ask for them under a container's resources.limits.",
+        )
 
 
 def _check_selectors(spec: Mapping[str, Any], stack: GpuStack, report: Report) -> None:

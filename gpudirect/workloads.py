@@ -13,12 +13,13 @@ from itertools import pairwise
 from typing import Any
 
 from gpudirect.autopilot_rules import check_namespace
-from gpudirect.pod_reading import GPU_RESOURCE, Report, fields, mentions_gpus
+from gpudirect.pod_reading import GPU_RESOURCE, Report, fields, mentions_gpus, type_name
 from gpudirect.pod_template import TemplateContext, has_gpus, render_template
 from gpudirect.tree_edit import TreeEditor
 from gpudirect.workload_environment import Environment, NcclDebug, pod_annotations
 from gpudirect.workload_findings import ManifestFinding, WorkloadError, errors_in
 from gpudirect.workload_kinds import (
+    KINDS,
     LIST_KINDS,
     WorkloadKind,
     kind_from_path,
@@ -105,16 +106,14 @@ def render_document(
     """
     if not isinstance(document, dict):
         report = Report()
-        report.error(
-            "", type(document).__name__, "a document is not an object", "Write kind and spec."
-        )
+        report.error("", type_name(document), "a document is not an object", "Write kind and spec.")
         return document, report.findings
     editor = TreeEditor()
     findings: list[ManifestFinding] = []
     result = document
-    for prefix, item in _objects(document):
-        kind, name = str(item.get("kind") or ""), _name(item)
-        kinds = kinds_for(item, extra_kinds)
+    for prefix, item, header in _objects(document):
+        kind, name = str(header.get("kind") or ""), _name(item)
+        kinds = kinds_for(header, extra_kinds)
         places = [
             place for place in template_places(item, kinds) if has_gpus(node_at(item, place.path))
         ]
@@ -135,7 +134,7 @@ def render_document(
         if places:
             findings += [replace(f, kind=kind, name=name) for f in _check_object(item, prefix)]
         else:
-            unreached = _unreached(item, kinds, path_text(prefix))
+            unreached = _unreached(item, kind, kinds, path_text(prefix))
             findings += [replace(f, kind=kind, name=name) for f in unreached]
     return (document if errors_in(findings) else result), findings
 
@@ -180,16 +179,29 @@ def render_pod_template(
     return result
 
 
-def _objects(document: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], Document]]:
-    """Yield the objects of a document: itself, or the items of a `kubectl get` list."""
-    listed = document.get("items")
-    if LIST_KINDS.match(str(document.get("kind") or "")) and isinstance(listed, list):
+def _objects(
+    document: Document, of_list: Mapping[str, Any] | None = None
+) -> Iterator[tuple[tuple[str | int, ...], Document, Mapping[str, Any]]]:
+    """Yield the objects of a document: itself, or the items of a `kubectl get` list.
+
+    Args:
+        document: The document, or an item of a list.
+        of_list: What the list says about its items, where they do not say it themselves: a JobList
+            holds Jobs.
+
+    Yields:
+        The path of an object, the object, and where its `apiVersion` and `kind` stand.
+    """
+    header: Mapping[str, Any] = document if document.get("kind") else of_list or document
+    kind, listed = str(header.get("kind") or ""), document.get("items")
+    if LIST_KINDS.match(kind) and isinstance(listed, list):
+        items = {**header, "kind": kind.removesuffix("List")}
         for index, item in enumerate(listed):
             if isinstance(item, dict):
-                for path, inner in _objects(item):
-                    yield ("items", index, *path), inner
-    elif isinstance(document, dict):
-        yield (), document
+                for path, inner, inner_header in _objects(item, items):
+                    yield ("items", index, *path), inner, inner_header
+    else:
+        yield (), document, header
 
 
 def _put(
@@ -227,11 +239,10 @@ def _check_object(item: Mapping[str, Any], prefix: tuple[str | int, ...]) -> lis
 
 
 def _unreached(
-    item: Mapping[str, Any], kinds: Sequence[WorkloadKind], prefix: str
+    item: Mapping[str, Any], kind: str, kinds: Sequence[WorkloadKind], prefix: str
 ) -> list[ManifestFinding]:
     """Report GPUs in an object whose Pod templates nobody knows, rather than pass it as done."""
     report = Report(prefix)
-    kind = str(item.get("kind") or "")
     if kind == "TrainJob":
         if mentions_gpus(item):
             report.warning(
@@ -246,9 +257,22 @@ def _unreached(
             None,
             f"there are GPUs in a {kind or 'document without a kind'}, whose Pod templates are "
             "not known",
-            f"Say where they are: --template-path {kind}={path}.",
+            _way_to(kind, path),
         )
     return report.findings
+
+
+def _way_to(kind: str, path: str) -> str:
+    """Return how to make a Pod template known."""
+    if not kind:
+        return "Write its apiVersion and kind."
+    same = next((known.kind for known in KINDS if known.kind.lower() == kind.lower()), None)
+    if same is not None:
+        version = f" and the apiVersion of a {same}" if same == kind else ""
+        return f"Write kind: {same}{version}."
+    if not path:
+        return "Write apiVersion: v1 and kind: Pod, if that is what it is."
+    return f"Say where they are: --template-path {kind}={path}."
 
 
 def _pod_with_gpus(node: Any, path: str) -> str | None:

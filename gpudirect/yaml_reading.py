@@ -12,6 +12,7 @@ behind the comments of the next one.)
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from ruamel.yaml.scalarstring import (
     ScalarString,
     SingleQuotedScalarString,
 )
+from yaml.reader import ReaderError
 
 from gpudirect.yaml_nodes import (
     Layout,
@@ -41,6 +43,8 @@ from gpudirect.yaml_notes import Notes
 from gpudirect.yaml_scalars import is_read_alike, is_safe_text, read_plain
 
 _LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+# What the parser counts as the end of a line, which the places of comments go by.
+_LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _CORE_TAG = "tag:yaml.org,2002:"
 _QUOTED: dict[str | None, type[ScalarString]] = {
     "'": SingleQuotedScalarString,
@@ -74,7 +78,7 @@ def read_tree(text: str) -> Tree:
     Raises:
         YamlSyntaxError: the text is no YAML, uses a key twice, or uses what JSON cannot hold.
     """
-    with _explaining():
+    with _explaining(text):
         return _TreeReader(text).read()
 
 
@@ -84,26 +88,29 @@ def check_syntax(text: str) -> None:
     Raises:
         YamlSyntaxError: the text is no YAML.
     """
-    with _explaining():
+    with _explaining(text):
         for _event in yaml.parse(text, Loader=_LOADER):
             pass
 
 
 @contextmanager
-def _explaining() -> Iterator[None]:
+def _explaining(text: str) -> Iterator[None]:
     try:
         yield
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         words = ", ".join(part for part in (error.context, error.problem) if part)
         raise YamlSyntaxError(words, (mark.line if mark else 0) + 1) from error
+    except ReaderError as error:
+        line = len(_LINE_END.findall(text[: error.position])) + 1
+        raise YamlSyntaxError(str(error.reason), line) from error
     except yaml.YAMLError as error:
         raise YamlSyntaxError(str(error), 1) from error
 
 
 class _TreeReader:
     def __init__(self, text: str) -> None:
-        self._lines = text.split("\n")
+        self._lines = _LINE_END.split(text)
         self._events: list[Any] = list(yaml.parse(text, Loader=_LOADER))
         self._next = 0
         self._anchors: dict[str, Any] = {}

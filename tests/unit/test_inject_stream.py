@@ -12,7 +12,7 @@ import yaml
 
 from gpudirect.manifest_stream import RenderRequest, document_diff, render_stream
 from gpudirect.yaml_documents import SourceDocument, StreamWriter, split_stream
-from tests.unit.workload_samples import HIGH, MEGA, assert_complete, load_all, pod, render_text
+from tests.unit.workload_samples import HIGH, MEGA, assert_complete, job, load_all, pod, render_text
 
 CASES = Path(__file__).parent.parent / "cases" / "manifests"
 POD = yaml.safe_dump(pod(), sort_keys=False)
@@ -112,6 +112,38 @@ def test_a_list_of_objects_is_opened() -> None:
     assert first == {"kind": "Service"}
     assert_complete(second, MEGA)
     assert summary.rendered == 1
+
+
+def test_the_items_of_a_typed_list_need_no_kind() -> None:
+    item = {key: value for key, value in job().items() if key not in ("apiVersion", "kind")}
+    listed = {"apiVersion": "batch/v1", "kind": "JobList", "items": [item]}
+    out, summary = render_text(yaml.safe_dump(listed, sort_keys=False))
+    (rendered,) = load_all(out)[0]["items"]
+    assert_complete(rendered["spec"]["template"], MEGA)
+    assert rendered.keys() == item.keys()
+    assert summary.rendered == 1
+    assert render_text(out)[0] == out
+
+
+@pytest.mark.parametrize(("text", "words"), [("- nvidia.com/gpu\n", "a list"), ("a\\b\n", "text")])
+def test_what_is_no_object_is_told_in_words(text: str, words: str) -> None:
+    _, summary = render_text(text)
+    assert [finding.value for finding in summary.findings] == [words]
+
+
+@pytest.mark.parametrize("line_end", ["\x85", "\u2028", "\u2029", "\r"], ids=ascii)
+@pytest.mark.parametrize("quote", ["'", '"'])
+def test_comments_stay_behind_every_line_end_that_yaml_knows(line_end: str, quote: str) -> None:
+    text = f"# first\n{POD}  # last\n  hostname: {quote}a{line_end}b{quote}\n  # end\n# tail\n"
+    out, _ = render_text(text)
+    for comment in ("# first\n", "  # last\n", "  # end\n", "# tail\n"):
+        assert comment in out
+    assert load_all(out)[0]["spec"]["hostname"] == load_all(text)[0]["spec"]["hostname"]
+
+
+def test_a_character_that_yaml_cannot_hold_is_told_with_its_line() -> None:
+    _, summary = render_text(f"{POD}  hostname: a\0b\n")
+    assert [finding.path for finding in summary.findings] == [f"line {POD.count(chr(10)) + 1}"]
 
 
 def test_a_finding_in_a_list_names_the_item() -> None:

@@ -364,6 +364,31 @@ REFUSED: list[tuple[str, Document, str, str]] = [
         "containers[0].resources",
         "mapping",
     ),
+    (
+        "another request than the limit",
+        pod(gpu_container(resources={"requests": {"nvidia.com/gpu": 4}, **limits(8)})),
+        "containers[0].resources.requests",
+        "another number",
+    ),
+    ("GPUs with blanks", pod(gpu_container(resources=limits(" 8"))), "resources", "all 8 GPUs"),
+    (
+        "GPUs in other digits",
+        pod(gpu_container(resources=limits("\uff18"))),
+        "resources",
+        "all 8 GPUs",
+    ),
+    (
+        "GPUs of the Pod as a whole",
+        pod({"name": "web"}, resources=limits(8)),
+        "spec.resources",
+        "gives none",
+    ),
+    (
+        "GPUs of an ephemeral container",
+        pod(ephemeralContainers=[{"name": "debug", "resources": limits(8)}]),
+        "spec.ephemeralContainers",
+        "gives none",
+    ),
     ("a container without a name", pod(gpu_container(), {"image": "x"}), "containers[1].name", ""),
 ]
 
@@ -455,6 +480,28 @@ def test_a_refused_template_raises_every_reason() -> None:
         render_pod_template(template, MEGA, can_end=True)
     assert len(raised.value.findings) == 2
     assert "hostPID" in str(raised.value)
+
+
+@pytest.mark.parametrize("count", [8, 8.0, "8", "8.0", "8000m", "8e0", "0.8e1"])
+def test_eight_gpus_may_be_written_as_kubernetes_reads_them(count: Any) -> None:
+    assert errors_of(pod(gpu_container(resources=limits(count)))) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "fix"),
+    [
+        ({"kind": None}, "Write its apiVersion and kind."),
+        ({"kind": "pod"}, "Write kind: Pod."),
+        (
+            {"kind": "Job", "apiVersion": "example.com/v1"},
+            "Write kind: Job and the apiVersion of a Job.",
+        ),
+        ({"kind": "Thing"}, "Write apiVersion: v1 and kind: Pod, if that is what it is."),
+    ],
+)
+def test_a_pod_under_another_name_is_told_how_to_become_one(changes: Document, fix: str) -> None:
+    [error] = errors_of(pod() | changes)
+    assert error.fix == fix
 
 
 def test_gpus_in_a_kind_nobody_knows_are_an_error_that_names_the_way() -> None:
