@@ -8,11 +8,13 @@ language: every file is a complete object that `kubectl apply --dry-run` takes a
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
+
+from gpudirect.pod_reading import containers_of
 
 MANIFESTS = Path(__file__).resolve().parent.parent / "manifests"
 
@@ -51,12 +53,6 @@ def image_name(image: str) -> str:
     return head if colon and "/" not in tail else bare
 
 
-def containers(pod_spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield every container of a Pod spec, init containers first."""
-    yield from pod_spec.get("initContainers", [])
-    yield from pod_spec.get("containers", [])
-
-
 def with_images(document: Document, images: Iterable[str]) -> Document:
     """Return a copy of a workload whose containers run the given versions.
 
@@ -66,6 +62,8 @@ def with_images(document: Document, images: Iterable[str]) -> Document:
     """
     by_name = {image_name(image): image for image in images}
     result = copy.deepcopy(document)
-    for container in containers(result["spec"]["template"]["spec"]):
+    spec = result["spec"]["template"]["spec"]
+    for view in containers_of(spec):
+        container = spec[view.section][view.index]
         container["image"] = by_name.get(image_name(container["image"]), container["image"])
     return result

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpudirect.manifests import MANIFESTS, containers, image_name
+from gpudirect.manifests import MANIFESTS, image_name
+from gpudirect.pod_reading import containers_of
 from gpudirect.releases import load_releases
 from tests.components.recording import PROJECT_FOLDER, run_program
 from tests.stack_config import full_config
@@ -61,8 +62,9 @@ def test_every_image_of_a_manifest_gets_its_version_from_the_lock() -> None:
         document = yaml.safe_load(file.read_text())
         if "template" not in document.get("spec", {}):
             continue
-        for container in containers(document["spec"]["template"]["spec"]):
-            assert container["image"] == "ubuntu" or container["image"] in known, file
+        for view in containers_of(document["spec"]["template"]["spec"]):
+            image = view.container["image"]
+            assert image == "ubuntu" or image in known, file
 
 
 def test_the_composition_root_is_short_and_does_not_ask_for_the_machine() -> None:
