@@ -13,6 +13,7 @@ import pulumi
 from pulumi.runtime import config as runtime_config
 
 from components.deployed_state import deployed_outputs
+from gpudirect.live_version import version_below_floor
 from gpudirect.replacement import replacement_guard, spare_leave
 from gpudirect.settings import Settings, SettingsError, load_settings
 from gpudirect.workloads import Environment
@@ -55,7 +56,8 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     refusals = replacement_guard(live, settings)
     if refusals:
         raise pulumi.RunError(str(SettingsError(refusals, stack_name=settings.stack_name)))
-    for warning in (*settings.warnings, *spare_leave(live, settings)):
+    of_state = (*spare_leave(live, settings), *version_below_floor(live, settings))
+    for warning in (*settings.warnings, *of_state):
         pulumi.log.warn(str(warning))
     return settings
 

@@ -10,7 +10,7 @@ import difflib
 import re
 
 from gpudirect.config_values import ConfigReader
-from gpudirect.releases import Release
+from gpudirect.releases import GkeFloor, Release
 from gpudirect.versions import GkeVersion, ServerConfig, floor_below
 
 
@@ -60,6 +60,22 @@ def read_version(
     return text
 
 
+def floor_of(version: GkeVersion, release: Release) -> GkeFloor | None:
+    """Return the floor of a release that a version is below; an advised one is the last."""
+    for advised in (False, True):
+        floors = tuple(floor for floor in release.gke_floors if floor.advised is advised)
+        if (found := floor_below(version, floors)) is not None:
+            return found
+    return None
+
+
+def floor_words(floor: GkeFloor) -> tuple[str, str]:
+    """Return what a finding says about a floor: what is expected, and why."""
+    of_minor = f" of {floor.minor}" if floor.minor else ""
+    reason = "its release notes advise it" if floor.advised else "older nodes do not work"
+    return f"{floor.version} or newer{of_minor}", f"{reason} ({floor.source})"
+
+
 def _check_channel_default(
     reader: ConfigReader,
     channel: str,
@@ -82,23 +98,18 @@ def _check_channel_default(
 def _check_floors(
     reader: ConfigReader, version: GkeVersion, release: Release, *, of_channel: bool = False
 ) -> None:
-    for advised in (False, True):
-        floors = tuple(floor for floor in release.gke_floors if floor.advised is advised)
-        floor = floor_below(version, floors)
-        if floor is None:
-            continue
-        of_minor = f" of {floor.minor}" if floor.minor else ""
+    floor = floor_of(version, release)
+    if floor is not None:
         subject = f"the channel's default {version} is " if of_channel else ""
+        expected, why = floor_words(floor)
         reader.report(
             "clusterVersion",
             f"{subject}older than GPUDirect needs",
-            f"{floor.version} or newer{of_minor}",
-            f"{'its release notes advise it' if advised else 'older nodes do not work'} "
-            f"({floor.source})",
+            expected,
+            why,
             fix=reader.set_to("clusterVersion", floor.version),
-            severity="warning" if advised else "error",
+            severity="warning" if floor.advised else "error",
         )
-        return
 
 
 def _full_version_for(text: str, release: Release) -> str:
