@@ -181,18 +181,31 @@ def check_shape(template: Mapping[str, Any], report: Report) -> bool:
     return not report.has_errors
 
 
+def is_label_selector(value: Any) -> bool:
+    """Whether something has the shape that Kubernetes gives a label selector."""
+    report = Report()
+    _check(value, _SELECTOR, "", report)
+    return not report.has_errors
+
+
 # A mapping describes the fields that this project touches, a list holds the shape of its items, a
 # type stands for itself. Whatever is not named may be anything; null counts as absent.
 _MOUNT = {"name!": str, "mountPath!": str}
 _CONTAINER = {
     "name!": str,
     "image": str,
+    "command": [str],
+    "args": [str],
     "env": [{"name!": str, "value": str, "valueFrom": {}}],
     "envFrom": [{}],
     "volumeMounts": [_MOUNT],
     "ports": [{}],
     "resources": {"limits": {}, "requests": {}},
     "securityContext": {"capabilities": {"add": [str]}},
+}
+_SELECTOR = {
+    "matchLabels": {"*": str},
+    "matchExpressions": [{"key!": str, "operator!": str, "values": [str]}],
 }
 _TEMPLATE = {
     "metadata": {"annotations": {"*": str}, "labels": {"*": str}},
@@ -207,7 +220,9 @@ _TEMPLATE = {
                     "nodeSelectorTerms": [{"matchExpressions": [{"key!": str, "values": [str]}]}]
                 }
             },
-            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]},
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": _SELECTOR}]
+            },
         },
     },
 }
@@ -234,7 +249,9 @@ def _check(value: Any, shape: Any, path: str, report: Report) -> None:
             _wrong(path, value, "a list", report)
             return
         for index, item in enumerate(value):
-            _check(item, shape[0], f"{path}[{index}]", report)
+            # Kubernetes takes null for an empty text, but for nothing else in a list.
+            if item is not None or shape[0] is not str:
+                _check(item, shape[0], f"{path}[{index}]", report)
     elif not isinstance(value, shape):
         _wrong(path, value, "text", report)
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpudirect.pod_reading import is_label_selector
+
 Path = tuple[str | int, ...]
 """Keys and list places from an object's root to a template."""
 
@@ -250,6 +252,8 @@ def _owner_selector(
         return None
     selector = document["spec"].get("selector")
     if not isinstance(selector, Mapping) or not selector:
+        return None
+    if entry.kind != "ReplicationController" and not is_label_selector(selector):
         return None
     if entry.kind == "ReplicationController":
         return {"matchLabels": selector}

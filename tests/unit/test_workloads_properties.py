@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import hypothesis.strategies as st
@@ -15,6 +16,7 @@ from gpudirect.workloads import Environment, errors_in, render_document
 from gpudirect.yaml_nodes import Tree
 from gpudirect.yaml_reading import read_tree
 from gpudirect.yaml_writing import write_tree
+from tests.unit.test_workloads_cases import EXPECTED, as_kubernetes_reads
 from tests.unit.workload_samples import (
     HIGH,
     MEGA,
@@ -182,3 +184,43 @@ def test_a_rendered_pod_reads_alike_under_yaml_1_1_and_1_2(document: Document, s
     assert yaml.load(text, yaml.CSafeLoader) == rendered
     assert YAML(typ="safe", pure=True).load(text) == rendered
     assert read_tree(text).data == rendered
+
+
+# What a hand that slips leaves behind: nothing, another type, a word that means something.
+SLIPS: list[Any] = [None, 0, 8, -1, 1.5, True, "", "x", "8", "/tmp", "nvidia.com/gpu"]
+SLIPS += [[], [None], ["x"], [[]], [{}], {}, {"x": 1}, {"name": "x"}]
+WHOLE = [document for name in EXPECTED for document in as_kubernetes_reads(name)]
+WHOLE += [done for whole in WHOLE for e in (MEGA, HIGH) if (done := render(whole, e)) is not None]
+
+
+def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of everything inside plain data."""
+    if isinstance(node, dict | list):
+        for step in node if isinstance(node, dict) else range(len(node)):
+            yield (*path, step)
+            yield from places(node[step], (*path, step))
+
+
+@st.composite
+def spoilt_documents(draw: st.DrawFn) -> Document:
+    document: Document = copy.deepcopy(draw(st.sampled_from(WHOLE)))
+    for _ in range(draw(st.integers(1, 3))):
+        *way, last = draw(st.sampled_from(list(places(document)) or [("kind",)]))
+        node: Any = document
+        for step in way:
+            node = node[step]
+        node[last] = copy.deepcopy(draw(st.sampled_from(SLIPS)))
+    return document
+
+
+@given(spoilt_documents(), STACKS)
+@settings(RULES, max_examples=300)
+def test_whatever_is_wrong_with_a_manifest_is_told_and_never_a_traceback(
+    document: Document, stack: str
+) -> None:
+    before = copy.deepcopy(document)
+    rendered, findings = render_document(document, BY_STACK[stack])
+    assert document == before
+    assert all(finding.message and finding.fix for finding in findings)
+    if not errors_in(findings):
+        assert render(rendered, BY_STACK[stack]) == rendered

@@ -389,6 +389,26 @@ REFUSED: list[tuple[str, Document, str, str]] = [
         "spec.ephemeralContainers",
         "gives none",
     ),
+    (
+        "words that are numbers",
+        pod(gpu_container(args=["--port", 8080])),
+        "containers[0].args[1]",
+        "text",
+    ),
+    (
+        "a label selector of another shape",
+        pod(
+            affinity={
+                "podAntiAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": [
+                        {"labelSelector": {"matchExpressions": True}}
+                    ]
+                }
+            }
+        ),
+        "labelSelector.matchExpressions",
+        "a list",
+    ),
     ("a container without a name", pod(gpu_container(), {"image": "x"}), "containers[1].name", ""),
 ]
 
