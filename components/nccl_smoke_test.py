@@ -142,10 +142,11 @@ def smoke_test_documents(settings: SmokeTestSettings, environment: Environment) 
         "parallelism": settings.nodes,
         "activeDeadlineSeconds": _whole_run_seconds(settings),
     }
-    _set_environment(
-        spec["template"]["spec"]["containers"],
-        {"NHOSTS": str(settings.nodes), "BENCHMARK": _BENCHMARKS[settings.collective]},
-    )
+    values = {"NHOSTS": str(settings.nodes), "BENCHMARK": _BENCHMARKS[settings.collective]}
+    script = environment.release.profile_files.get(environment.profile)
+    if script is not None:
+        values["PROFILE_SCRIPT"] = script
+    _set_environment(spec["template"]["spec"]["containers"], values)
     job = with_images(job, [environment.release.plugin_image])
     job["spec"]["template"] = render_pod_template(
         job["spec"]["template"], environment, can_end=True

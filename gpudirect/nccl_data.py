@@ -92,6 +92,7 @@ class NcclRun:
         average_bus_bandwidth_gbps: What the summary says; None without, or where tables differ.
         transport: What carried the data between the nodes.
         nics: Indexes of the network devices that channels were opened on.
+        nics_per_host: The same by host name, for hosts that the log names some for.
         collective: Name of the benchmark without its suffix, such as `all_gather`.
         versions: `ncclTests`, `nccl` and `plugin`, each only where the output names it.
         simulated: Whether the output says that no hardware produced it.
@@ -114,6 +115,7 @@ class NcclRun:
     average_bus_bandwidth_gbps: float | None = None
     transport: Transport = "unknown"
     nics: tuple[int, ...] = ()
+    nics_per_host: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     collective: str | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     simulated: bool = False

@@ -34,6 +34,7 @@ def to_json(run: NcclRun, judgement: Judgement) -> dict[str, Any]:
         "tables": run.tables,
         "transport": run.transport,
         "nics": list(run.nics),
+        "nicsPerHost": {host: list(nics) for host, nics in run.nics_per_host.items()},
         "collective": run.collective,
         "versions": dict(run.versions),
         "averageBusBandwidth": run.average_bus_bandwidth_gbps,
@@ -65,6 +66,10 @@ def run_from_json(result: Mapping[str, Any]) -> NcclRun:
             average_bus_bandwidth_gbps=result["averageBusBandwidth"],
             transport=result["transport"],
             nics=tuple(int(nic) for nic in result.get("nics") or ()),
+            nics_per_host={
+                host: tuple(int(nic) for nic in nics)
+                for host, nics in (result.get("nicsPerHost") or {}).items()
+            },
             collective=result.get("collective"),
             versions=dict(result.get("versions") or {}),
             simulated=bool(result.get("simulated")),

@@ -16,7 +16,8 @@ from gpudirect.redaction import redact
 
 _MAX_PROBLEMS = 10
 _MAX_NICS = 64
-_MAX_ENDINGS = 1024
+_MAX_HOSTS = 4096
+_MAX_ENDINGS = 16384
 
 _CHANNEL = re.compile(r"via NET/(\w{1,40})/(\d{1,3})")
 _USING = re.compile(r"(?:Using|Initializing|Initialized) (?:NET plugin|network) (\w{1,40})")
@@ -37,10 +38,10 @@ class LogFacts:
 
     def __init__(self) -> None:
         self._channels: set[str] = set()
-        self._endings: set[str] = set()
+        self._endings: set[tuple[str, str]] = set()
         self._using: set[str] = set()
         self._mentioned: set[str] = set()
-        self._nics: set[int] = set()
+        self._nics: dict[str, set[int]] = {}
         self._problems: dict[str, None] = {}
         self.versions: dict[str, str] = {}
 
@@ -68,23 +69,29 @@ class LogFacts:
         start = line.find("via NET/")
         if start >= 0:
             # Nearly all lines of a large log are channels, and few of them are new.
-            ending = line[start : start + 64]
+            host = _host(line)
+            ending = (host, line[start : start + 64])
             if ending in self._endings:
                 return
             if len(self._endings) < _MAX_ENDINGS:
                 self._endings.add(ending)
-        if (channel := _CHANNEL.search(line)) is not None:
-            if len(self._channels) < _MAX_NICS:
-                self._channels.add(channel[1])
-            if len(self._nics) < _MAX_NICS:
-                self._nics.add(int(channel[2]))
-            return
+            if (channel := _CHANNEL.search(line)) is not None:
+                self._note_channel(host, channel[1], int(channel[2]))
+                return
         if (using := _USING.search(line)) is not None and len(self._using) < _MAX_NICS:
             self._using.add(using[1])
         if (version := _PLUGIN_VERSION.search(line)) is not None:
             self.versions.setdefault("plugin", version[1].rstrip("."))
         if (mentioned := _MENTIONED.search(line)) is not None:
             self._mentioned.add(mentioned[1])
+
+    def _note_channel(self, host: str, network: str, nic: int) -> None:
+        if len(self._channels) < _MAX_NICS:
+            self._channels.add(network)
+        if host in self._nics or len(self._nics) < _MAX_HOSTS:
+            nics = self._nics.setdefault(host, set())
+            if len(nics) < _MAX_NICS:
+                nics.add(nic)
 
     @property
     def transport(self) -> Transport:
@@ -101,8 +108,13 @@ class LogFacts:
 
     @property
     def nics(self) -> tuple[int, ...]:
-        """Indexes of the network devices that channels went through."""
-        return tuple(sorted(self._nics))
+        """Indexes of the network devices that channels went through, on whichever host."""
+        return tuple(sorted(set().union(*self._nics.values())))
+
+    @property
+    def nics_per_host(self) -> dict[str, tuple[int, ...]]:
+        """The same for each host that the log names one for."""
+        return {host: tuple(sorted(nics)) for host, nics in self._nics.items() if host}
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -115,6 +127,14 @@ def version_of_code(code: int) -> str:
     if code < 10000:
         return f"{code // 1000}.{code // 100 % 10}.{code % 100}"
     return f"{code // 10000}.{code // 100 % 100}.{code % 100}"
+
+
+def _host(line: str) -> str:
+    """Return the host that NCCL wrote a line on, which stands first: `host:1301:1377 [1] NCCL`."""
+    before = line[: max(line.find(" NCCL "), 0)].rstrip()
+    if before.endswith("]"):
+        before = before[: before.rfind("[")].rstrip()
+    return before[before.rfind(" ") + 1 :].partition(":")[0][:253]
 
 
 def _transport(name: str) -> Transport:

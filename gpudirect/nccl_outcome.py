@@ -68,6 +68,7 @@ def conclude(
         average_bus_bandwidth_gbps=averages.pop() if len(averages) == 1 else None,
         transport=facts.transport,
         nics=facts.nics,
+        nics_per_host=facts.nics_per_host,
         collective=collective,
         versions=dict(facts.versions),
         simulated=simulated,

@@ -49,16 +49,23 @@ def result_of_run(
         evidence: What was to be seen in the cluster.
         seconds: How long it took.
     """
-    result = _judged(run, policy, reference)
-    if problem is not None:
-        # What stopped the run comes before what follows from it.
-        result["reasons"] = [problem, *result["reasons"]]
-        if result["verdict"] in ("passed", "degraded"):
-            result["verdict"] = "failed"
+    result = _stopped_by(problem, _judged(run, policy, reference))
     return result | {
+        "problem": problem,
         "phase": phase,
         "seconds": round(seconds, 1),
         "diagnosis": _causes(evidence, result["verdict"]),
+    }
+
+
+def _stopped_by(problem: str | None, result: Result) -> Result:
+    """Return a result of rows with what stopped the run, before what follows from it."""
+    if problem is None:
+        return result
+    verdict = result["verdict"]
+    return result | {
+        "reasons": [problem, *result["reasons"]],
+        "verdict": "failed" if verdict in ("passed", "degraded") else verdict,
     }
 
 
@@ -82,6 +89,7 @@ def result_without_run(reason: str) -> Result:
 
     return to_json(empty, judgement) | {
         "reasons": [reason],
+        "problem": reason,
         "phase": "capacity",
         "seconds": 0.0,
         "diagnosis": [d.to_json() for d in diagnose(Evidence(messages=(reason,))) if d.is_failure],
@@ -90,7 +98,7 @@ def result_without_run(reason: str) -> Result:
 
 def judge_result_again(result: Result, *, policy: Policy, reference: Reference) -> Result:
     """Return a stored result under another bar; the rows stay what was measured."""
-    judged = _judged(run_from_json(result), policy, reference)
+    judged = _stopped_by(result.get("problem"), _judged(run_from_json(result), policy, reference))
     return result | {key: judged[key] for key in ("verdict", "reasons")}
 
 

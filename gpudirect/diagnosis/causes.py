@@ -238,6 +238,13 @@ _ORDER: Final = (
         "on A3 High, eth1 to eth8 on A3 Mega).",
     ),
     Cause(
+        "nic-unused",
+        "NCCL does not use every GPU NIC of a node.",
+        "NCCL_FASTRAK_IFNAME (A3 Mega) or NCCL_GPUDIRECTTCPX_SOCKET_IFNAME (A3 High) must name one "
+        "interface for each GPU NIC, as the profile does, and networking.gke.io/interfaces must "
+        "list them; if the node itself lacks one, delete the node.",
+    ),
+    Cause(
         "zones-differ",
         "The Pods of one job run in different zones.",
         "Choose one `zone`; all Pods of a job must be in it.",

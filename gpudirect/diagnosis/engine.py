@@ -37,7 +37,7 @@ def diagnose(evidence: Evidence) -> list[Diagnosis]:
         *_other_events(evidence),
         *(d for pod in evidence.pods for d in pod_diagnoses(evidence, pod)),
         *_unfinished_installers(evidence),
-        *_run_diagnoses(evidence.run),
+        *_run_diagnoses(evidence),
     ]
     failures = _without_echoes([d for d in found if d.is_failure])
     failures.sort(key=lambda diagnosis: weight(diagnosis.cause))
@@ -93,17 +93,30 @@ def _waits_on_node(pod: KubeObject) -> bool:
     )
 
 
-def _run_diagnoses(run: NcclRun | None) -> Iterator[Diagnosis]:
+def _run_diagnoses(evidence: Evidence) -> Iterator[Diagnosis]:
+    run = evidence.run
     if run is None:
         return
     where = "NCCL run"
     if run.transport == "socket":
         yield failure("plugin-not-loaded", where, "transport is Socket")
+    elif evidence.run_verdict == "failed":
+        yield from _unused_nics(run, len(evidence.expected_networks), where)
     for line in run.problem_lines:
         for cause in causes_in(
             line, "log", table_seen=bool(run.rows), started=run.ranks is not None
         ):
             yield explain_text(cause, where, line)
+
+
+def _unused_nics(run: NcclRun, nic_count: int, where: str) -> Iterator[Diagnosis]:
+    """Name the host that used the fewest NICs; a node has one for each GPU network."""
+    if not run.nics_per_host:
+        return
+    host, nics = min(run.nics_per_host.items(), key=lambda entry: len(entry[1]))
+    if len(nics) < nic_count:
+        text = f"channels on {len(nics)} of {nic_count} GPU NICs on {host}"
+        yield failure("nic-unused", where, f"{text}: {', '.join(map(str, nics))}")
 
 
 def _slow_run(run: NcclRun) -> list[Diagnosis]:

@@ -207,6 +207,8 @@ TEXT_RULES: Final = (
         "log",
         *_STATE,
     ),
+    # google/nccl-plugin-gpudirect-tcpxo, fastrak_offload/common.cc: no NIC beside a GPU.
+    _rule("nic-unused", r"Could not find closest netdev for GPU", "log"),
     _rule(
         "plugin-not-loaded",
         r"Using network (?:Fast)?Socket|Could not find:? libnccl-net"

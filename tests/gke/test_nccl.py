@@ -240,6 +240,10 @@ def environment(**changes: str | None) -> Mapping[str, str]:
         ({"environment": environment(NCCL_NVLSTREE_MAX_CHUNKSIZE="1")}, "is '1', expected 131072"),
         ({"environment": environment(NCCL_FASTRAK_IFNAME=None)}, "names no interface"),
         ({"environment": environment(NCCL_FASTRAK_IFNAME="eth1,eth9")}, "no such interface: eth9"),
+        (
+            {"environment": environment(NCCL_FASTRAK_IFNAME="eth1,eth2,eth3")},
+            "device:3 (INTERNAL: Could not find closest netdev",
+        ),
         ({"daemon": Daemon(technology=Technology.TCPX, version="v2.0.15")}, "RxDM not ready"),
         ({"daemon": Daemon(technology=Technology.TCPXO, version="v1.0.23")}, "newer protocol"),
     ],
@@ -330,7 +334,14 @@ def test_without_a_plug_in_or_with_anothers_nccl_uses_sockets_at_4_gb_per_second
 @pytest.mark.parametrize(
     ("changes", "most"),
     [
-        ({"environment": environment(NCCL_FASTRAK_IFNAME="eth1,eth2,eth3,eth4")}, 0.51),
+        (
+            {
+                "environment": environment(
+                    NCCL_FASTRAK_IFNAME="eth1,eth2,eth3,eth4", NCCL_FASTRAK_ALLOW_NIC_SUBSET="1"
+                )
+            },
+            0.51,
+        ),
         ({"environment": environment(NCCL_NET_GDR_LEVEL="LOC")}, 0.61),
         ({"environment": environment(NCCL_FASTRAK_USE_LLCM="0")}, 0.86),
         ({"zone": "us-central1-b"}, 0.31),
@@ -389,6 +400,14 @@ def test_logs_follow_nccl_debug() -> None:
     informed = log(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,NET")
     assert "Using network FasTrak" in informed
     assert "via NET/FasTrak/0/GDRDMA" in informed
+    assert "Using [0]eth1:192.168.1.5<0>[1]eth2:192.168.2.5<0>" in informed
+    some = log(
+        NCCL_DEBUG="INFO",
+        NCCL_DEBUG_SUBSYS="INIT,NET",
+        NCCL_FASTRAK_IFNAME="eth1,eth2",
+        NCCL_FASTRAK_ALLOW_NIC_SUBSET="1",
+    )
+    assert set(re.findall(r"via NET/FasTrak/(\d)", some)) == {"0", "1"}
     assert "NET/FasTrak : Initializing" not in log(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT")
 
 

@@ -10,6 +10,7 @@ import pytest
 from gpudirect.diagnosis import Diagnosis, Evidence, diagnose
 from gpudirect.diagnosis.causes import CAUSES
 from gpudirect.diagnosis.text_rules import TEXT_RULES, causes_in
+from gpudirect.nccl_data import NcclRun
 from gpudirect.nccl_results import read_results
 from tests.unit.cluster_objects import (
     NETWORKS,
@@ -342,6 +343,11 @@ def test_a_pod_without_a_daemon_is_found() -> None:
         ("CUDA driver version is insufficient for CUDA runtime version", "driver-too-old"),
         ("a:1:2 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so.", "plugin-not-loaded"),
         ("a:1:2 [0] NCCL INFO Using network Socket", "plugin-not-loaded"),
+        (
+            "a:1:2 [7] init.cc:1 NCCL WARN NET/FasTrak Failed to initialize nccl shim on device:7 "
+            "(INTERNAL: Could not find closest netdev for GPU PCI 0000:8b:00.0), aborting...",
+            "nic-unused",
+        ),
         ("NET/FasTrak buffer manager v1.0.23 speaks a newer protocol than plug-in v1.0.15",
          "versions-do-not-fit"),
         ("NET/FasTrak no such interface: eth8 (NCCL_FASTRAK_IFNAME)", "interface-missing"),
@@ -417,6 +423,16 @@ def test_variables_that_differ_from_the_profile_are_named_where_something_is_wro
     assert found[0].evidence == "NCCL_PROTO=Simple (profile: Simple,LL128)"
     crashed = with_pod(gpu_pod(env=env, test=ended(1)), expected_environment=profile)
     assert first(**crashed).cause == "wrong-profile"
+
+
+def test_the_host_that_used_the_fewest_nics_is_named() -> None:
+    nics = {"a": tuple(range(8)), "b": (0, 1, 2, 3, 4, 5, 7)}
+    run = NcclRun(status="complete", transport="fastrak", nics_per_host=nics)
+    parts = {"run": run, "expected_networks": NETWORKS}
+    (found,) = failures(**parts, run_verdict="failed")
+    assert found.cause == "nic-unused"
+    assert found.evidence == "channels on 7 of 8 GPU NICs on b: 0, 1, 2, 3, 4, 5, 7"
+    assert failures(**parts, run_verdict="passed") == []
 
 
 def test_pods_of_one_job_in_two_zones_are_found() -> None:

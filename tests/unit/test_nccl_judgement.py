@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -209,11 +210,41 @@ def test_a_missing_direction_at_the_largest_size_fails() -> None:
     assert "in-place was not measured" in judgement.texts[0]
 
 
-def test_a_log_that_names_too_few_nics_says_so() -> None:
+def test_a_part_of_a_log_that_names_too_few_nics_says_so() -> None:
+    # Of the two hosts one speaks, and of that one a single rank.
     run = read_results((CASES / "nccl" / "e04_mpirun_tag_output.txt").read_text().splitlines())
     judgement = judge_run(run, A3_HIGH, nic_count=4)
     assert judgement.verdict == "passed"
-    assert any("1 of 4 GPU NICs: 2" in text for text in judgement.texts)
+    assert (
+        "as far as the log goes, channels went through 1 of 4 GPU NICs: 2 on nccl-test-host-2"
+        in judgement.texts
+    )
+
+
+def _with_nics(figures: Figures, **nics: tuple[int, ...]) -> NcclRun:
+    run = read_results(table(figures).splitlines())
+    return replace(run, transport="fastrak", nics_per_host=nics)
+
+
+@pytest.mark.parametrize("mode", ["gate", "report"])
+def test_a_host_that_used_fewer_nics_than_it_has_fails_at_any_bandwidth(mode: str) -> None:
+    run = _with_nics(A3_MEGA, a=tuple(range(8)), b=(0, 1, 2, 3, 4, 5, 7))
+    judgement = judge_run(run, A3_MEGA, nic_count=8, mode=mode)
+    assert judgement.verdict == "failed"
+    assert judgement.texts[0] == ("channels went through 7 of 8 GPU NICs: 0, 1, 2, 3, 4, 5, 7 on b")
+
+
+def test_hosts_that_used_every_nic_give_no_reason() -> None:
+    run = _with_nics(A3_MEGA, a=tuple(range(8)), b=tuple(range(8)))
+    judgement = judge_run(run, A3_MEGA, nic_count=8)
+    assert (judgement.verdict, judgement.texts) == ("passed", ())
+
+
+def test_of_many_hosts_with_too_few_nics_three_are_shown() -> None:
+    run = _with_nics(A3_MEGA, **{f"h{number}": (0,) for number in range(5)})
+    (text,) = (t for t in judge_run(run, A3_MEGA, nic_count=8).texts if "NICs" in t)
+    assert text.count("1 of 8 GPU NICs") == 3
+    assert text.endswith("; and 2 more hosts")
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,32 @@ def test_log_text_glued_into_a_row_does_not_break_it(cut: str, gap: str) -> None
     assert (run.transport, run.nics, run.unreadable_rows) == ("fastrak", (3,), 0)
 
 
+CHANNEL = "NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/FasTrak"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "host-a:301:377 [1] ",
+        "[1,9]<stdout>:host-a:301:377 [1] ",
+        "2026-07-28T10:00:00.123456789Z host-a:301:377 [1] ",
+        "[2026-07-28 10:00:00] host-a:301:377 [1] ",
+        "host-a: ",
+    ],
+)
+def test_nics_are_counted_for_each_host(before: str) -> None:
+    other = before.replace("host-a", "host-b")
+    lines = [f"{before}{CHANNEL}/{nic}/GDRDMA" for nic in (0, 3, 3)]
+    run = read_results([*lines, f"{other}{CHANNEL}/3/GDRDMA/Shared"])
+    assert run.nics_per_host == {"host-a": (0, 3), "host-b": (3,)}
+    assert run.nics == (0, 3)
+
+
+def test_a_channel_of_no_host_counts_for_none() -> None:
+    run = read_results(["via NET/FasTrak/3"])
+    assert (run.transport, run.nics, run.nics_per_host) == ("fastrak", (3,), {})
+
+
 def test_a_number_cut_in_two_is_an_unreadable_row_and_not_another_number() -> None:
     row = row_line(*A3_HIGH[-1])
     run = read_text(table(A3_HIGH).replace(row, f"{row[:60]}{LOG}\n{row[60:]}"))

@@ -74,6 +74,23 @@ def test_stored_rows_are_judged_again_under_another_bar() -> None:
     assert lowered["verdict"] == "passed"
 
 
+def test_what_stopped_a_run_stops_it_under_every_bar() -> None:
+    stored = _result(problem="the daemon stopped", mode="report")
+    assert stored["verdict"] == "failed"
+    again = judge_result_again(
+        stored, policy=_policy(mode="report", minFraction=0.5), reference=REFERENCE
+    )
+    assert again["verdict"] == "failed"
+    assert again["reasons"] == stored["reasons"]
+
+
+def test_a_host_that_used_too_few_nics_fails_when_it_is_judged_again() -> None:
+    stored = _result() | {"transport": "fastrak", "nicsPerHost": {"a": [0.0, 1.0], "b": [0.0]}}
+    again = judge_result_again(stored, policy=_policy(), reference=REFERENCE)
+    assert again["verdict"] == "failed"
+    assert "2 of 8 GPU NICs: 0, 1 on a; 1 of 8 GPU NICs: 0 on b" in again["reasons"][0]
+
+
 def test_a_low_run_is_degraded_where_the_gate_only_reports() -> None:
     assert _result(mode="report", minFraction=1.2)["verdict"] == "degraded"
 

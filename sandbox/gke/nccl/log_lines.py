@@ -11,7 +11,13 @@ from dataclasses import dataclass
 
 from sandbox.gke.nccl.hosts import Host, Technology
 from sandbox.gke.nccl.table import RankPlace
-from sandbox.gke.nccl.verdict import INTERFACE_VARIABLES, NO_PLUGIN, Failure, network_name
+from sandbox.gke.nccl.verdict import (
+    INTERFACE_VARIABLES,
+    NO_PLUGIN,
+    Failure,
+    network_name,
+    used_nics,
+)
 
 _LEVELS = {"": 0, "NONE": 0, "VERSION": 1, "WARN": 2, "INFO": 3, "ABORT": 4, "TRACE": 5}
 _NCCL_VERSIONS = {
@@ -117,13 +123,19 @@ def _plugin_lines(host: Host) -> Iterator[tuple[str, str, str]]:
     if host.plugin.technology is Technology.TCPXO:
         version = host.plugin.version.lstrip("v")
         yield "INFO", "NET", f"NET/FasTrak : Initializing network FasTrak, version: {version}"
-        yield "INFO", "NET", f"NET/FasTrak : GPU NICs {interfaces}"
+        # google/nccl-plugin-gpudirect-tcpxo, fastrak_offload/common.cc, initializeNetIfs.
+        nics = "".join(
+            f"[{index}]{nic.interface}:{nic.address}<0>"
+            for index, nic in enumerate(used_nics(host))
+        )
+        yield "INFO", "NET", f"NET/FasTrak : Using {nics}"
     else:
+        yield "INFO", "NET", f"NET/GPUDirectTCPX ver. {host.plugin.version.lstrip('v')}."
         yield "INFO", "NET", f"NET/GPUDirectTCPX : GPUDirectTCPX enable: 1, NICs {interfaces}"
 
 
 def _channels(host: Host) -> int:
-    return 2 if network_name(host) == NO_PLUGIN else max(len(host.nics), 1)
+    return 2 if network_name(host) == NO_PLUGIN else max(len(used_nics(host)), 1)
 
 
 def _place(places: Sequence[RankPlace], host: str, channel: int) -> RankPlace:

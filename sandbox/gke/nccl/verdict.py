@@ -85,7 +85,7 @@ def decide(run: Run) -> Verdict:
         return Verdict(outcome=Outcome.ABORTS, network=network, failure=failure)
     if network == NO_PLUGIN:
         return Verdict(outcome=Outcome.COMPLETES, network=network)
-    used = {nic.network for host in run.hosts for nic in _used_nics(host)}
+    used = {nic.network for host in run.hosts for nic in used_nics(host)}
     if used & set(run.closed_networks):
         return Verdict(outcome=Outcome.HANGS, network=network)
     return Verdict(outcome=Outcome.COMPLETES, network=network, share=share_of_reference(run.hosts))
@@ -96,6 +96,11 @@ def network_name(host: Host) -> str:
     if host.plugin is None or host.plugin.technology is None:
         return NO_PLUGIN
     return _NETWORK_NAMES[host.plugin.technology]
+
+
+def used_nics(host: Host) -> list[Nic]:
+    """Return the GPU NICs that the plug-in uses, in the order of their indexes in NCCL's log."""
+    return [host.nics[name] for name in _named_interfaces(host) if name in host.nics]
 
 
 def version_key(version: str) -> tuple[int, ...]:
@@ -156,8 +161,16 @@ def _tcpxo_failure(host: Host) -> tuple[str, str] | None:
             "fastrak_offload/common.cc:212",
             f"NET/FasTrak {missing}; Plug-in core initialization failed (INTERNAL), aborting...",
         )
+    alone = min(len(used_nics(host)), host.gpus)
+    if alone < host.gpus and host.setting("NCCL_FASTRAK_ALLOW_NIC_SUBSET") != "1":
+        # Each GPU wants the NIC beside it: nccl_shim.cc, NcclShim::Create.
+        return (
+            "fastrak_offload/fastrak_plugin.cc:104",
+            f"NET/FasTrak Failed to initialize nccl shim on device:{alone} (INTERNAL: Could not"
+            f" find closest netdev for GPU PCI of device {alone}), aborting...",
+        )
     if host.setting("NCCL_FASTRAK_USE_LLCM") == "1" and not host.apertures_visible:
-        address = _used_nics(host)[0].address
+        address = used_nics(host)[0].address
         return (
             "fastrak_offload/fastrak_plugin.cc:104",
             "NET/FasTrak Failed to initialize nccl shim on device:0 (NOT_FOUND: No LLCM device"
@@ -235,10 +248,6 @@ def _named_interfaces(host: Host) -> list[str]:
         return []
     value = host.setting(INTERFACE_VARIABLES[host.plugin.technology])
     return [name for name in value.split(",") if name]
-
-
-def _used_nics(host: Host) -> list[Nic]:
-    return [host.nics[name] for name in _named_interfaces(host) if name in host.nics]
 
 
 def _version(host: Host) -> str:
