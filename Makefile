@@ -20,7 +20,7 @@ sandbox: $(INSTALLED) ## Bring up stack dev without a cloud account, and show wh
 	@$(PY) -m sandbox.try_it dev
 
 check: lint ## Lint, types, unit, component and contract tests
-	@$(PY) -m pytest -q $(FAST_TESTS)
+	@$(PY) -m pytest -q -m "not soak" $(FAST_TESTS)
 
 lint: $(INSTALLED)
 	@$(VENV)/bin/ruff check .

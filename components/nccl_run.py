@@ -31,7 +31,7 @@ from components.pod_watch import PodWatch
 from gpudirect.cluster_access import ClusterAccessError, connect
 from gpudirect.cluster_evidence import collect_evidence
 from gpudirect.diagnosis import Evidence
-from gpudirect.nccl_results import NcclRun, read_results
+from gpudirect.nccl_results import NcclRun, lines_of_chunks, read_results
 from gpudirect.redaction import redact
 
 __all__ = ["ClusterUnreachableError", "Phase", "RunInCluster", "RunOutcome"]
@@ -274,7 +274,7 @@ class RunInCluster:
                     container=LAUNCHER_CONTAINER,
                     _preload_content=False,
                 )
-                return read_results(_lines(response))
+                return read_results(lines_of_chunks(response.stream(65536)))
         return read_results([])
 
     def _create_objects(self) -> str | None:
@@ -346,17 +346,6 @@ def _said(error: ApiException) -> str:
         return str(json.loads(error.body or "")["message"])
     except (ValueError, KeyError, TypeError):
         return f"{error.status} {error.reason}"
-
-
-def _lines(response: Any) -> Iterator[str]:
-    """Yield the lines of a streamed answer without holding all of it."""
-    rest = b""
-    for chunk in response.stream(65536):
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line.decode("utf-8", "replace")
-    if rest:
-        yield rest.decode("utf-8", "replace")
 
 
 @contextlib.contextmanager

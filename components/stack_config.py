@@ -13,6 +13,7 @@ import pulumi
 from pulumi.runtime import config as runtime_config
 
 from components.deployed_state import deployed_outputs
+from gpudirect.cluster_access import missing_login_helper
 from gpudirect.live_version import version_below_floor
 from gpudirect.replacement import replacement_guard, spare_leave
 from gpudirect.settings import Settings, SettingsError, load_settings
@@ -26,8 +27,8 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
 
     Raises:
         pulumi.RunError: one message with every problem, or with everything live that the update
-            would take away without leave. No resource has been registered by then, so a wrong
-            config never leaves half an environment.
+            would take away without leave, or with the login helper that an update will need. No
+            resource has been registered by then, so that none of it leaves half an environment.
     """
     # A language host hands the config over by a call or by the environment.
     config = {**runtime_config.get_config_env(), **runtime_config.CONFIG.get()}
@@ -56,6 +57,10 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     refusals = replacement_guard(live, settings)
     if refusals:
         raise pulumi.RunError(str(SettingsError(refusals, stack_name=settings.stack_name)))
+    # A preview enters no cluster; an update would notice only after 20 minutes [R35].
+    missing = missing_login_helper(path=environ.get("PATH", ""))
+    if missing is not None and not pulumi.runtime.is_dry_run():
+        raise pulumi.RunError(missing)
     of_state = (*spare_leave(live, settings), *version_below_floor(live, settings))
     for warning in (*settings.warnings, *of_state):
         pulumi.log.warn(str(warning))

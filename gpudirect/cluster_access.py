@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpudirect.kubeconfig import AUTH_PLUGIN
 from gpudirect.redaction import redact
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _PULUMI_TIMEOUT_SECONDS = 120
 _ANSWER_TIMEOUT_SECONDS = (5, 20)
-_PLUGIN = "gke-gcloud-auth-plugin"
 
 
 class ClusterAccessError(ValueError):
@@ -141,15 +141,26 @@ def _check_login_helper(kubeconfig: Mapping[str, Any], context: str | None) -> N
     user = (contexts[wanted] or {}).get("user")
     users = {entry.get("name"): entry.get("user") for entry in _entries(kubeconfig, "users")}
     helper = ((users.get(user) or {}).get("exec") or {}).get("command")
-    if helper and shutil.which(str(helper)) is None:
-        hint = (
-            f"Install it with `gcloud components install {_PLUGIN}` and put it on PATH."
-            if helper == _PLUGIN
-            else "Install it or put it on PATH."
-        )
-        raise LoginHelperMissingError(
-            f"{helper}, the login helper of the kubeconfig, is not on PATH. {hint}"
-        )
+    missing = missing_login_helper(str(helper)) if helper else None
+    if missing is not None:
+        raise LoginHelperMissingError(missing)
+
+
+def missing_login_helper(helper: str = AUTH_PLUGIN, path: str | None = None) -> str | None:
+    """Return one sentence that says that a login helper is missing, None where it is there.
+
+    Args:
+        helper: Name of the program.
+        path: Folders to look in, as in `PATH`; by default those of this process.
+    """
+    if shutil.which(helper, path=path) is not None:
+        return None
+    hint = (
+        f"Install it with `gcloud components install {AUTH_PLUGIN}` and put it on PATH."
+        if helper == AUTH_PLUGIN
+        else "Install it or put it on PATH."
+    )
+    return f"{helper}, the login helper of the kubeconfig, is not on PATH. {hint}"
 
 
 def _entries(kubeconfig: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:

@@ -29,7 +29,16 @@ from gpudirect.nccl_rows import (
     read_number,
 )
 
-__all__ = ["Largest", "Measurement", "NcclRun", "Row", "bounded_lines", "read_results", "worst"]
+__all__ = [
+    "Largest",
+    "Measurement",
+    "NcclRun",
+    "Row",
+    "bounded_lines",
+    "lines_of_chunks",
+    "read_results",
+    "worst",
+]
 
 MAX_LINE_CHARACTERS = 65536
 _LAST_LINES = 15
@@ -92,6 +101,20 @@ def bounded_lines(stream: IO[str]) -> Iterator[str]:
         yield line
         while line and not line.endswith("\n"):
             line = stream.readline(MAX_LINE_CHARACTERS)
+
+
+def lines_of_chunks(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Yield the lines of a log that comes in pieces, cut off like those of `bounded_lines`."""
+    rest = b""
+    for chunk in chunks:
+        first, *others = chunk.split(b"\n")
+        # Of a line that never ends, no more than what is yielded is kept.
+        rest += first[: MAX_LINE_CHARACTERS - len(rest)]
+        for line in others:
+            yield rest.decode("utf-8", "replace")
+            rest = line[:MAX_LINE_CHARACTERS]
+    if rest:
+        yield rest.decode("utf-8", "replace")
 
 
 def _has_rare_type(line: str) -> bool:

@@ -130,13 +130,13 @@ class _Monitor(mocks.MockMonitor):
 
 
 @contextmanager
-def _environment(config: Mapping[str, str], stack: str) -> Any:
+def _environment(config: Mapping[str, str], *, login_helper: bool) -> Any:
     values = {
         "PULUMI_CONFIG": json.dumps(dict(config)),
         "PULUMI_CONFIG_SECRET_KEYS": "[]",
         "PULUMI_ERROR_OUTPUT_STRING": "1",
         "GOOGLE_PROJECT": "example-project",
-        "PATH": os.environ["PATH"],
+        "PATH": str(PROJECT_FOLDER / "sandbox" / "plugins") if login_helper else "",
     }
     with mock.patch.dict(os.environ, values):
         yield
@@ -148,6 +148,8 @@ def run_program(
     stack: str = "dev",
     preview: bool = False,
     outputs: Outputs = computed,
+    login_helper: bool = True,
+    into: Recording | None = None,
 ) -> Recording:
     """Run `__main__.py` with a stack config and return what it registered.
 
@@ -157,10 +159,12 @@ def run_program(
         stack: Name of the stack.
         preview: Whether what only a provider knows is unknown.
         outputs: Gives the outputs of each resource.
+        login_helper: Whether the login helper of the kubeconfig is on PATH.
+        into: An empty recording, to be looked at also where the program fails.
     """
-    recorded = Recording()
+    recorded = into or Recording()
     monitor = _Monitor(recorded, outputs)
-    with _environment(config, stack):
+    with _environment(config, login_helper=login_helper):
         features = monitor.GetDeploymentInfo(None).supportedFeatures  # type: ignore[no-untyped-call]
         settings.configure(
             mocks.MockSettings(  # type: ignore[no-untyped-call]

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 
+import pulumi
+import pytest
+
 from tests.components.recording import Recording, run_program
 from tests.stack_config import full_config
 
@@ -70,6 +73,17 @@ def test_the_kubeconfig_is_a_secret_and_holds_no_token(either: Recording) -> Non
     assert set(user) == {"exec"}
     assert user["exec"]["command"] == "gke-gcloud-auth-plugin"
     assert user["exec"]["provideClusterInfo"] is True
+
+
+def test_an_update_without_the_login_helper_ends_before_anything_is_made() -> None:  # [R35]
+    recorded = Recording()
+    with pytest.raises(pulumi.RunError, match=r"gke-gcloud-auth-plugin, .* is not on PATH"):
+        run_program(full_config("dev"), login_helper=False, into=recorded)
+    assert recorded.resources == []
+
+
+def test_a_preview_needs_no_login_helper() -> None:  # [R29, R35]
+    assert run_program(full_config("dev"), preview=True, login_helper=False).one(CLUSTER)
 
 
 def test_only_the_cluster_component_makes_a_kubernetes_provider(either: Recording) -> None:

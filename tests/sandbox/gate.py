@@ -32,8 +32,8 @@ Document = dict[str, Any]
 SYSTEM = "gpudirect-system"
 MACHINE = "a3-megagpu-8g"
 GPU_NODES = "cloud.google.com/gke-accelerator=nvidia-h100-mega-80gb"
-LONG = {"capacity": 60.0, "pull": 60.0, "start": 60.0, "run": 60.0}
-"""Deadlines in seconds for runs that end by themselves."""
+LONG = {"capacity": 180.0, "pull": 180.0, "start": 180.0, "run": 180.0}
+"""Deadlines in seconds for runs that end by themselves; a loaded machine may be slow."""
 
 
 @dataclass
@@ -43,13 +43,20 @@ class Attempt:
     outcome: RunOutcome
     result: Result
     lines: list[str] = field(default_factory=list)
-    phase_seconds: dict[str, float] = field(default_factory=dict)
-    """From the announcement of each phase to the end of the wait."""
+    announced: dict[str, float] = field(default_factory=dict)
+    """When each phase was announced, by the monotonic clock."""
+    decisions: list[float] = field(default_factory=list)
+    """When the run decided whether to go on waiting."""
 
     @property
     def causes(self) -> list[str]:
         """The identifiers of the causes, weightiest first."""
         return [str(entry["cause"]) for entry in self.result["diagnosis"]]
+
+    def decisions_after(self, phase: str, seconds: float) -> int:
+        """Count how often the run went on waiting, or not, once a phase had taken so long."""
+        end = self.announced[phase] + seconds
+        return sum(decision >= end for decision in self.decisions)
 
 
 class Environment:
@@ -115,7 +122,7 @@ class Environment:
         settings = self._settings()
         lines: list[str] = []
         announced: dict[str, float] = {}
-        looked: list[float] = []
+        decisions: list[float] = []
 
         def report(text: str, new_phase: bool) -> None:
             lines.append(text)
@@ -123,8 +130,8 @@ class Environment:
                 announced[text.partition(":")[0]] = time.monotonic()
 
         def never() -> bool:
-            # The run asks before each of its decisions, so that its last question dates its end.
-            looked.append(time.monotonic())
+            # The run asks this before each of its decisions.
+            decisions.append(time.monotonic())
             return False
 
         outcome = RunInCluster(
@@ -154,8 +161,7 @@ class Environment:
             evidence=outcome.evidence,
             seconds=outcome.seconds,
         )
-        seconds = {phase: looked[-1] - began for phase, began in announced.items()}
-        return Attempt(outcome, result, lines, seconds)
+        return Attempt(outcome, result, lines, announced, decisions)
 
     def leftovers(self) -> list[str]:
         """List the objects of a run that are still there."""
@@ -166,7 +172,7 @@ class Environment:
         ]
         return [item.metadata.name for item in found]
 
-    def wait_for_no_gpu_node(self, seconds: float = 60) -> None:
+    def wait_for_no_gpu_node(self, seconds: float = 180) -> None:
         """Wait until scale-down has taken the last GPU node.
 
         Raises:
@@ -259,7 +265,7 @@ class Environment:
             "v1",
             "networks",
             field_selector=f"metadata.name={name}",
-            timeout_seconds=30,
+            timeout_seconds=120,
         ):
             conditions = (event["object"].get("status") or {}).get("conditions") or ()
             if any(c["type"] == "Ready" and c["status"] == "True" for c in conditions):
@@ -314,6 +320,19 @@ def container(template: Document, name: str) -> Document:
         if entry["name"] == name
     )
     return found
+
+
+def after_profile(*lines: str) -> Callable[[Document], None]:
+    """Return an edit that adds lines to what each rank runs after the profile of the release."""
+
+    def edit(template: Document) -> None:
+        launcher = container(template, "nccl-test")
+        (script,) = launcher["args"]
+        sourced = '. "\\$NCCL_LIB_DIR/$PROFILE_SCRIPT"\n'
+        assert script.count(sourced) == 1
+        launcher["args"] = [script.replace(sourced, "\n".join([sourced.strip(), *lines, ""]))]
+
+    return edit
 
 
 def _anew(item: Mapping[str, Any]) -> Document:

@@ -16,16 +16,19 @@ from typing import Any
 import kubernetes
 import pytest
 
-from tests.sandbox.gate import SYSTEM, Document, Environment, container, edited
+from tests.sandbox.gate import (
+    SYSTEM,
+    Document,
+    Environment,
+    after_profile,
+    container,
+    edited,
+)
 from tests.sandbox.harness import Done, Sandbox
-
-# Each case has been seen to end as it says; the file has not been seen green in one run yet.
-pytestmark = pytest.mark.soak
 
 STACK = "dev"
 ZONE = "us-east4-b"
-# What listing, judging and cleaning up may add to a deadline on a busy machine.
-SLACK_SECONDS = 2.0
+SEVEN_NICS = "export NCCL_FASTRAK_IFNAME=eth1,eth2,eth3,eth4,eth5,eth6,eth7"
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +104,7 @@ class Case:
 CASES = {
     "a firewall rule is closed": Case(
         breakage=lambda e: e.without_firewall_rule(3),
+        # The time that a healthy run has from its start to its last row.
         deadlines={"run": 10},
         late="run",
         cause="firewall-closed",
@@ -108,14 +112,14 @@ CASES = {
     ),
     "a Network object is deleted": Case(
         breakage=lambda e: e.without_network("vpc3"),
-        deadlines={"capacity": 4},
+        deadlines={"capacity": 10},
         late="capacity",
         cause="network-missing",
         said="there is no object of this name",
     ),
     "the installer is removed": Case(
         breakage=lambda e: e.without_daemon_set("nccl-tcpxo-installer"),
-        deadlines={"start": 4},
+        deadlines={"start": 10},
         late="start",
         cause="installer-missing",
         said="nccl-tcpxo-installer",
@@ -133,7 +137,7 @@ CASES = {
     ),
     "the GPU quota is 0": Case(
         breakage=lambda e: e.with_gpu_quota(0),
-        deadlines={"capacity": 4},
+        deadlines={"capacity": 10},
         late="capacity",
         cause="quota-exceeded",
         said="GCE quota exceeded",
@@ -141,7 +145,7 @@ CASES = {
     "the zone has no machine": Case(
         breakage=lambda e: e.without_machines_in(ZONE),
         config={"zone": ZONE},
-        deadlines={"capacity": 4},
+        deadlines={"capacity": 10},
         late="capacity",
         cause="no-capacity",
         said=f"{ZONE} associated with this pod failed: GCE out of resources",
@@ -165,6 +169,29 @@ CASES = {
         edit=_without_variable("NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY"),
         cause="apertures-missing",
         said="No LLCM device found",
+    ),
+    "a variable of the profile is unset after it": Case(
+        edit=after_profile("unset NCCL_NVLSTREE_MAX_CHUNKSIZE"),
+        cause="checker-aborted",
+        said="NCCL_NVLSTREE_MAX_CHUNKSIZE is unset, expected 131072",
+    ),
+    "a GPU has no NIC": Case(
+        edit=after_profile(SEVEN_NICS),
+        cause="nic-unused",
+        said="Could not find closest netdev",
+    ),
+    "seven of eight NICs are used": Case(
+        edit=after_profile(SEVEN_NICS, "export NCCL_FASTRAK_ALLOW_NIC_SUBSET=1"),
+        # 7/8 of the bandwidth alone would pass.
+        verdict="failed",
+        cause="nic-unused",
+        said="channels on 7 of 8 GPU NICs on nccl-test-",
+    ),
+    "NCCL uses plain sockets": Case(
+        edit=after_profile("export NCCL_NET=Socket"),
+        verdict="failed",
+        cause="plugin-not-loaded",
+        said="Using network Socket",
     ),
     "the profile does not find its folder": Case(
         edit=_without_variable("NCCL_LIB_DIR"),
@@ -190,8 +217,8 @@ def test_a_breakage_is_named_within_its_deadline_and_leaves_nothing(
     assert ("the deadline of this phase" in problem) == (case.late is not None), shown
     if case.late is not None:
         assert attempt.outcome.phase.value == case.late, shown
-        late = attempt.phase_seconds[case.late] - case.deadlines[case.late]
-        assert 0 <= late < SLACK_SECONDS, shown
+        # However slow the machine is: past its deadline, a run decides no second time to wait.
+        assert 1 <= attempt.decisions_after(case.late, case.deadlines[case.late]) <= 2, shown
 
 
 def test_a_run_in_a_mended_environment_passes_and_says_what_it_waits_for(
@@ -200,7 +227,13 @@ def test_a_run_in_a_mended_environment_passes_and_says_what_it_waits_for(
     attempt = clean.attempt(clean.documents())
     assert attempt.result["verdict"] == "passed", attempt.result["reasons"]
     assert attempt.result["diagnosis"] == []
-    assert attempt.lines[0] == "capacity: waiting for GPU nodes for every Pod (at most 60 s)"
+    assert attempt.result["transport"] == "fastrak"
+    assert attempt.result["nicsPerHost"] == {
+        "nccl-test-0": list(range(8)),
+        "nccl-test-1": list(range(8)),
+    }
+    assert attempt.result["versions"]["plugin"] == "1.0.15"
+    assert attempt.lines[0] == "capacity: waiting for GPU nodes for every Pod (at most 3 min 00 s)"
     assert any(line.startswith("pull: waiting for images") for line in attempt.lines)
     assert any("waiting for a node (2)" in line for line in attempt.lines), attempt.lines
 

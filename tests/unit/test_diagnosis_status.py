@@ -33,7 +33,7 @@ def status_case(what: str) -> dict[str, Any]:
         ("one node, ready", "installed on 1 node"),
     ],
 )
-def test_an_installer_is_installed_only_where_it_has_run(what: str, status: str) -> None:
+def test_an_installer_is_installed_only_where_it_has_run(what: str, status: str) -> None:  # [R32]
     case = status_case(what)
     assert installer_status(case["object"]) == status
     assert status in case["expect"]
@@ -62,7 +62,7 @@ def test_only_nodes_with_a_ready_installer_count_as_prepared() -> None:
     assert nodes_without_installer(pods, ["a", "b", "c"]) == ("b", "c")
 
 
-def test_a_daemon_that_ended_with_exit_code_0_is_a_failure() -> None:
+def test_a_daemon_that_ended_with_exit_code_0_is_a_failure() -> None:  # [R04]
     case = status_case("workload pod 1/2")
     pod = {
         "kind": "Pod",
@@ -105,7 +105,7 @@ def test_no_network_at_all_is_not_ready() -> None:
 
 
 @pytest.mark.parametrize("case", DENIALS)
-def test_a_refusal_is_explained_and_names_no_person(case: dict[str, Any]) -> None:
+def test_a_refusal_is_explained_and_names_no_person(case: dict[str, Any]) -> None:  # [R12]
     expected = case["expect"]
     denial = explain_denial(case["text"])
     assert list(denial.constraints) == expected["constraints"]

@@ -82,7 +82,7 @@ def test_the_exit_code_tells_whether_the_run_has_a_good_result(
     assert answer.stdout.startswith(f"verdict: {verdict}")
 
 
-def test_the_last_lines_of_an_output_without_a_table_are_shown() -> None:
+def test_the_last_lines_of_an_output_without_a_table_are_shown() -> None:  # [R48]
     answer = run_results(CASES / "e16_no_table.txt")
     assert "| bash: /configs/allgather.sh: No such file or directory" in answer.stdout
 
@@ -235,7 +235,7 @@ def test_doctor_of_a_stack_expects_the_networks_of_the_stack(
 @pytest.mark.parametrize("command", ["gke-gcloud-auth-plugin", "other-helper"])
 def test_a_missing_login_helper_is_one_sentence_with_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
+) -> None:  # [R35]
     monkeypatch.setenv("PATH", str(tmp_path))
     path = tmp_path / "kubeconfig"
     path.write_text(json.dumps(kubeconfig_of("https://10.0.0.1", {"exec": {"command": command}})))

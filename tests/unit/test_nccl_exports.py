@@ -84,7 +84,7 @@ def test_a_simulated_run_says_so() -> None:
     assert any("simulated" in reason for reason in document["reasons"])
 
 
-def test_no_export_holds_the_environment_of_a_report() -> None:
+def test_no_export_holds_the_environment_of_a_report() -> None:  # [R54]
     run = read_results(case("e14_report.json").splitlines())
     exports = [
         json.dumps(to_json(run, judge(run, reference=[], nodes=2))),

@@ -124,7 +124,7 @@ def test_the_socket_transport_fails_at_any_bandwidth(mode: str) -> None:
     assert "Socket" in judgement.texts[0]
 
 
-def test_ranks_must_be_eight_on_each_node() -> None:
+def test_ranks_must_be_eight_on_each_node() -> None:  # [R49]
     judgement = judge_text(table(A3_HIGH, nodes=2), A3_HIGH, nodes=4)
     assert judgement.verdict == "failed"
     assert "16 ranks took part, 32 are wanted" in judgement.texts[0]
@@ -160,7 +160,7 @@ def test_sizes_outside_of_the_reference_are_said_and_not_compared() -> None:
     assert any("not compared" in text and "1 GiB" in text for text in judgement.texts)
 
 
-def test_unchecked_values_are_said() -> None:
+def test_unchecked_values_are_said() -> None:  # [R44]
     judgement = judge_text(table(A3_HIGH, wrong="N/A", validation=0), A3_HIGH)
     assert judgement.verdict == "passed"
     assert any("not checked" in text for text in judgement.texts)

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import resource
+import tracemalloc
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 from gpudirect.nccl_data import NcclRun
 from gpudirect.nccl_exports import run_from_json, to_csv, to_json, to_prometheus
 from gpudirect.nccl_judgement import judge
-from gpudirect.nccl_results import read_results
+from gpudirect.nccl_results import MAX_LINE_CHARACTERS, lines_of_chunks, read_results
 from tests.unit.nccl_tables import A3_MEGA, curve, table
 
 # The machine that runs the tests may be busy: time is no property of a single example.
@@ -190,3 +193,58 @@ def test_a_flood_of_rows_is_bounded_and_never_passes(monkeypatch: pytest.MonkeyP
     assert (len(flooded.rows), flooded.status) == (1000, "incomplete")
     assert flooded.reason is not None
     assert flooded.reason.startswith("1 rows beyond the first")
+
+
+def _long_log(megabytes: int) -> Iterator[bytes]:
+    """A good table with so many lines of NCCL's log of 64 hosts in the middle of it, in chunks."""
+    lines = table(A3_MEGA).splitlines(keepends=True)
+    noise = "".join(
+        f"nccl-test-{number % 64}:{number}:{number + 82} [{number % 8}] NCCL INFO Channel "
+        f"{number % 16:02}/0 : {number % 128}[0] -> 1[0] [send] via NET/FasTrak/{number % 8}\n"
+        for number in range(10_000)
+    ).encode()
+    yield "".join(lines[:-3]).encode()
+    for _ in range((megabytes << 20) // len(noise) + 1):
+        for start in range(0, len(noise), 65_536):
+            yield noise[start : start + 65_536]
+    yield "".join(lines[-3:]).encode()
+
+
+def test_a_log_is_read_in_memory_that_does_not_grow_with_it() -> None:
+    peaks = []
+    for megabytes in (1, 8):
+        tracemalloc.start()
+        run = read_results(lines_of_chunks(_long_log(megabytes)))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert (run.status, len(run.rows), len(run.nics_per_host)) == ("complete", 19, 64)
+    assert peaks[1] < peaks[0] * 1.2 + 100_000
+    assert peaks[1] < 8 << 20
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+def test_a_log_of_a_gigabyte_is_read_in_the_memory_of_a_small_one() -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    run = read_results(lines_of_chunks(_long_log(1024)))
+    grown_kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert (run.status, len(run.rows)) == ("complete", 19)
+    assert grown_kilobytes < 64 << 10
+
+
+def test_a_line_without_end_is_cut_off_and_what_follows_is_read() -> None:
+    end = b"\n" + table(A3_MEGA).encode()
+    tracemalloc.start()
+    lines = lines_of_chunks(chain((b"x" * 65_536 for _ in range(2_000)), [end]))
+    assert len(next(lines)) == MAX_LINE_CHARACTERS
+    assert read_results(lines).status == "complete"
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 << 20
+
+
+@given(st.lists(st.binary(max_size=8)))
+def test_chunks_give_the_lines_of_the_whole(chunks: list[bytes]) -> None:
+    whole = b"".join(chunks).decode("utf-8", "replace")
+    lines = whole.split("\n")
+    assert list(lines_of_chunks(chunks)) == (lines if lines[-1] else lines[:-1])

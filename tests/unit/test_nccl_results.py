@@ -92,28 +92,28 @@ def test_a_row_keeps_its_units() -> None:
     assert (row.in_place.time_us, row.in_place.wrong) == (978.5, 0)
 
 
-def test_carriage_returns_change_no_number() -> None:
+def test_carriage_returns_change_no_number() -> None:  # [R45]
     plain = read_file(CASES / "nccl" / "e01_a3high_unchecked.txt")
     terminal = read_file(CASES / "nccl" / "e03_tty_crlf.txt")
     assert terminal.rows == plain.rows
 
 
-def test_unchecked_values_are_none_and_never_zero() -> None:
+def test_unchecked_values_are_none_and_never_zero() -> None:  # [R44]
     run = read_file(CASES / "nccl" / "e01_a3high_unchecked.txt")
     assert {direction.wrong for row in run.rows for direction in row.directions} == {None}
 
 
-def test_an_aborted_run_names_the_daemon_that_refused() -> None:
+def test_an_aborted_run_names_the_daemon_that_refused() -> None:  # [R48]
     run = read_file(CASES / "nccl" / "e06_aborted.txt")
     assert any("refused the connection" in line for line in run.problem_lines)
 
 
-def test_an_output_without_a_table_keeps_its_last_lines() -> None:
+def test_an_output_without_a_table_keeps_its_last_lines() -> None:  # [R48]
     run = read_file(CASES / "nccl" / "e16_no_table.txt")
     assert run.last_lines[-1] == "bash: /configs/allgather.sh: No such file or directory"
 
 
-def test_the_environment_of_a_report_never_leaves_it() -> None:
+def test_the_environment_of_a_report_never_leaves_it() -> None:  # [R54]
     run = read_file(CASES / "nccl" / "e14_report.json")
     assert "HF_TOKEN" not in repr(run)
     assert "not-a-real-token" not in repr(run)
@@ -143,7 +143,7 @@ LOG = "nccl-test-1:1301:1377 [1] NCCL INFO Channel 00/0 : 9[1] -> 0[0] [send] vi
 
 @pytest.mark.parametrize("cut", ["after root", "after out-of-place", "at the end", "before"])
 @pytest.mark.parametrize("gap", ["", " "])
-def test_log_text_glued_into_a_row_does_not_break_it(cut: str, gap: str) -> None:
+def test_log_text_glued_into_a_row_does_not_break_it(cut: str, gap: str) -> None:  # [R46]
     row = row_line(1048576, 1.5, 1.4).rstrip("\n")
     cells = row.split()
     position = {
@@ -215,7 +215,7 @@ def test_a_line_of_numbers_is_no_part_of_a_row() -> None:
         "\x1b[32m",
     ],
 )
-def test_prefixes_before_every_line_change_no_number(tag: str) -> None:
+def test_prefixes_before_every_line_change_no_number(tag: str) -> None:  # [R46]
     plain = read_text(table(A3_HIGH))
     tagged = read_text("".join(tag + line for line in table(A3_HIGH).splitlines(keepends=True)))
     assert tagged.rows == plain.rows
@@ -223,7 +223,7 @@ def test_prefixes_before_every_line_change_no_number(tag: str) -> None:
     assert tagged.status == "complete"
 
 
-def test_lonely_ranks_that_print_at_once_are_found_by_their_tags() -> None:
+def test_lonely_ranks_that_print_at_once_are_found_by_their_tags() -> None:  # [R49]
     one = (
         "# nThread 1 nGpus 1 minBytes 1 maxBytes 1048576 step: 2(factor) validation: 1\n"
         + device_lines(1, 1)
@@ -273,7 +273,7 @@ def report() -> dict[str, Any]:
     return content
 
 
-def test_the_traps_of_a_report() -> None:
+def test_the_traps_of_a_report() -> None:  # [R54]
     content = report()
     first = content["results"][0]
     first["out_of_place"] |= {"nwrong": None, "bus_bw": "nan"}
@@ -311,7 +311,7 @@ def test_a_log_that_begins_with_a_brace_is_no_report() -> None:
     assert len(read_text('{"level": "info"}\n' + table(A3_HIGH)).rows) == len(A3_HIGH)
 
 
-def test_a_small_distance_before_2_13_is_no_wrong_value() -> None:
+def test_a_small_distance_before_2_13_is_no_wrong_value() -> None:  # [R53]
     text = (CASES / "nccl" / "e11_before_2_13.txt").read_text().replace("0e+00", "1e-06", 1)
     run = read_text(text)
     assert run.status == "complete"
@@ -334,7 +334,7 @@ def test_exponents_and_not_a_number_are_read() -> None:
     assert first.in_place.time_us is None
 
 
-def test_a_column_more_or_less_moves_no_value() -> None:
+def test_a_column_more_or_less_moves_no_value() -> None:  # [R51]
     header = "#  size  count  type  redop  root  time  algbw  busbw  copy  #wrong"
     values = "1024 16 float none -1 10.5 2.0 1.5 on 0"
     both = read_text(f"{header} time algbw busbw copy #wrong\n{values} 11.5 2.1 1.6 on 3\n")
