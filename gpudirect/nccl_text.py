@@ -38,12 +38,22 @@ def describe_run(run: NcclRun) -> str:
         "collective": run.collective,
         "ranks": run.ranks,
         "transport": _TRANSPORTS[run.transport],
+        "NICs used": _nics(run),
         "values checked": checked,
         "wrong values": run.out_of_bounds,
         "average": None if average is None else f"{average:g} GB/s over all sizes",
         "versions": versions or None,
     }
     return "\n".join(f"{name}: {value}" for name, value in facts.items() if value is not None)
+
+
+def _nics(run: NcclRun) -> str | None:
+    """Say how many network devices the channels of each host went through."""
+    if not run.nics_per_host:
+        return None
+    numbers = [len(nics) for nics in run.nics_per_host.values()]
+    least, most = min(numbers), max(numbers)
+    return f"{least} on each host" if least == most else f"{least} to {most} on each host"
 
 
 def run_table(run: NcclRun, reference: Reference) -> Table:

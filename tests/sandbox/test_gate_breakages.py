@@ -7,8 +7,10 @@ Each puts back what it broke and leaves no Job, no Pod and no GPU node.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -236,6 +238,35 @@ def test_a_run_in_a_mended_environment_passes_and_says_what_it_waits_for(
     assert attempt.lines[0] == "capacity: waiting for GPU nodes for every Pod (at most 3 min 00 s)"
     assert any(line.startswith("pull: waiting for images") for line in attempt.lines)
     assert any("waiting for a node (2)" in line for line in attempt.lines), attempt.lines
+
+
+def _gpudirect(sandbox: Sandbox, *words: str) -> Done:
+    return sandbox.run(sys.executable, "-m", "gpudirect", *words)
+
+
+def test_doctor_finds_nothing_in_a_healthy_stack_and_the_cause_in_a_broken_one(
+    sandbox: Sandbox, clean: Environment
+) -> None:
+    healthy = _gpudirect(sandbox, "doctor", "--stack", STACK, "--json").ok()
+    assert json.loads(healthy.text)["failures"] == []
+    with clean.without_network("vpc3"):
+        broken = _gpudirect(sandbox, "doctor", "--stack", STACK, "--json")
+    assert broken.code == 1
+    first = json.loads(broken.text)["failures"][0]
+    assert (first["cause"], first["where"]) == ("network-missing", "Network vpc3")
+
+
+def test_results_shows_the_run_that_the_stack_keeps(
+    sandbox: Sandbox, environment: Environment
+) -> None:
+    result = json.loads(_gpudirect(sandbox, "results", "--stack", STACK, "--json").ok().text)
+    assert result["verdict"] == "passed"
+    assert result["transport"] == "fastrak"
+    shown = _gpudirect(sandbox, "results", "--stack", STACK, "--plot", "--history").ok().text
+    assert "NICs used: 8 on each host" in shown
+    assert "message size" in shown
+    samples = _gpudirect(sandbox, "results", "--stack", STACK, "--prometheus").ok().text
+    assert f'gpudirect_nccl_verdict{{stack="{STACK}",verdict="passed"}} 1' in samples
 
 
 @dataclass

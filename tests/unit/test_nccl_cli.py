@@ -87,6 +87,18 @@ def test_the_last_lines_of_an_output_without_a_table_are_shown() -> None:  # [R4
     assert "| bash: /configs/allgather.sh: No such file or directory" in answer.stdout
 
 
+def test_how_many_nics_the_hosts_used_is_shown(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    channels = [("a", 0), ("a", 1), ("b", 1)]
+    lines = [f"{host}: NCCL INFO via NET/FasTrak/{nic}" for host, nic in channels]
+    log.write_text("\n".join([table(A3_MEGA), *lines]))
+    answer = run_results(log)
+    assert "NICs used: 1 to 2 on each host" in answer.stdout
+    assert answer.exit_code == 1
+    log.write_text("\n".join([table(A3_MEGA), lines[0]]))
+    assert "NICs used: 1 on each host" in run_results(log).stdout
+
+
 def test_json_is_the_contract_and_nothing_else() -> None:
     answer = run_results(CASES / "e14_report.json", "--json", "--gpu-stack", "a3-mega")
     document = json.loads(answer.stdout)
