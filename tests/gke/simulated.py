@@ -387,4 +387,11 @@ def simulated_cluster(
     finally:
         loop.run(api.aclose())
         loop.run(runtime.stop(key, delete=True))
-        assert not asyncio.all_tasks(loop._loop)
+        assert loop.run(_still_running()) == []
+
+
+async def _still_running() -> list[str]:
+    """Name the tasks of the loop that do not end by themselves within seconds."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    pending = (await asyncio.wait(tasks, timeout=10))[1] if tasks else set()
+    return [repr(task) for task in pending]
