@@ -193,7 +193,8 @@ class Provisioner:
         """Whether the node made for a Pod may still take it."""
         if state.node in self._starting:
             return True
-        if state.node not in self._known.nodes:
+        # Created, but the watch may not have said so yet: a second node would be one too many.
+        if state.node not in self._world.nodes:
             return False
         users = [
             other
