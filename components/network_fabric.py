@@ -78,6 +78,16 @@ class GpuNetworkFabric(pulumi.ComponentResource):
             # No property comes from the API's resource, yet a call before it is on is refused.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[api]),
         )
+        # First, because the cluster waits for it: where the engine has few operations side by side,
+        # those that are declared first begin first.
+        subnet = gcp.compute.Subnetwork(
+            f"{name}-sub-{nic.index}",
+            name=nic.subnet_name,
+            network=network.id,
+            region=args.region,
+            ip_cidr_range=nic.cidr,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
         gcp.compute.Firewall(
             f"{name}-internal-{nic.index}",
             name=nic.firewall_name,
@@ -91,11 +101,4 @@ class GpuNetworkFabric(pulumi.ComponentResource):
             source_ranges=list(args.settings.source_ranges),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        return gcp.compute.Subnetwork(
-            f"{name}-sub-{nic.index}",
-            name=nic.subnet_name,
-            network=network.id,
-            region=args.region,
-            ip_cidr_range=nic.cidr,
-            opts=pulumi.ResourceOptions(parent=self),
-        )
+        return subnet

@@ -15,6 +15,7 @@ from sandbox.errors import SandboxError
 from sandbox.home import Home
 
 PROJECT = "sandbox-project"
+_PARALLEL = "64"
 _GCP_PLUGIN = "pulumi-resource-gcp"
 
 
@@ -41,6 +42,9 @@ def variables(
         "PULUMI_CONFIG_PASSPHRASE": home.passphrase(),
         # The salt is in the state, so that no stack file has to hold it.
         "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER": "true",
+        # By default four operations per core: on two cores the networks would wait for one another,
+        # although all that an operation does is wait for Google.
+        "PULUMI_PARALLEL": _PARALLEL,
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
         "PULUMI_ERROR_OUTPUT_STRING": "1",
