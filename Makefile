@@ -9,6 +9,7 @@ REQUIREMENTS := requirements.txt requirements-tools.txt requirements-dev.txt
 INSTALLED := $(VENV)/.installed-$(shell cat $(REQUIREMENTS) | cksum | tr ' ' '-')
 SOURCES := __main__.py components gpudirect sandbox tests
 FAST_TESTS := tests/unit tests/components tests/contract
+ON_ALL_CORES := -n logical --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help sandbox check lint test benchmark soak clean
@@ -32,7 +33,7 @@ lint: $(INSTALLED)
 
 test: lint ## Every check and test tier
 	@$(PY) -m sandbox build
-	@$(PY) -m pytest -m 'not cloud and not soak'
+	@$(PY) -m pytest $(ON_ALL_CORES) -m 'not cloud and not soak'
 
 benchmark: $(INSTALLED) ## Print how long start, up, preview and destroy take
 	@$(PY) -m benchmarks.lifecycle

@@ -105,7 +105,7 @@ def _check_quota(reader: ConfigReader, nodes: int | None, gpus_per_node: int) ->
     most = quota // gpus_per_node
     reader.report(
         "smokeTestNodes",
-        f"{nodes * gpus_per_node} GPUs, the quota has {quota}",
+        f"{nodes * gpus_per_node} GPUs, and gpuQuota is {quota}",
         f"{most} nodes at most"
         if most >= LEAST_NODES
         else f"a quota of {LEAST_NODES * gpus_per_node} GPUs or more",
