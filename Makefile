@@ -9,7 +9,7 @@ REQUIREMENTS := requirements.txt requirements-tools.txt requirements-dev.txt
 INSTALLED := $(VENV)/.installed-$(shell cat $(REQUIREMENTS) | cksum | tr ' ' '-')
 SOURCES := __main__.py components gpudirect sandbox tests
 FAST_TESTS := tests/unit tests/components tests/contract
-ON_ALL_CORES := -n logical --dist loadgroup
+PYTEST := -m pytest -n logical --dist loadgroup -m 'not cloud and not soak'
 
 .DEFAULT_GOAL := help
 .PHONY: help sandbox check lint test benchmark soak clean
@@ -21,7 +21,7 @@ sandbox: $(INSTALLED) ## Bring up stack dev without a cloud account, and show wh
 	@$(PY) -m sandbox.try_it dev
 
 check: lint ## Lint, types, unit, component and contract tests
-	@$(PY) -m pytest -q -m "not soak" $(FAST_TESTS)
+	@$(PY) $(PYTEST) -q $(FAST_TESTS)
 
 lint: $(INSTALLED)
 	@$(VENV)/bin/ruff check .
@@ -33,7 +33,7 @@ lint: $(INSTALLED)
 
 test: lint ## Every check and test tier
 	@$(PY) -m sandbox build
-	@$(PY) -m pytest $(ON_ALL_CORES) -m 'not cloud and not soak'
+	@$(PY) $(PYTEST)
 
 benchmark: $(INSTALLED) ## Print how long start, up, preview and destroy take
 	@$(PY) -m benchmarks.lifecycle

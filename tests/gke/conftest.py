@@ -39,7 +39,9 @@ def binaries() -> Path:
     folder = Path(os.environ.get("SANDBOX_BIN", REPOSITORY / ".sandbox" / "bin"))
     missing = [name for name in PROGRAMS if not (folder / name).exists()]
     if missing:
-        reason = f"{', '.join(missing)} not in {folder}: run `python -m sandbox build`, or set SANDBOX_BIN"
+        reason = (
+            f"{', '.join(missing)} not in {folder}: `python -m sandbox build` or set SANDBOX_BIN"
+        )
         if os.environ.get("SANDBOX_TESTS") == "skip-without-binaries":
             pytest.skip(reason)
         pytest.fail(reason)
