@@ -22,6 +22,7 @@ from gpudirect.go_scalars import as_text, resolve
 
 PROJECT_FILE = "Pulumi.yaml"
 _MOST_PLACES = 100_000
+_TEXT_TAG = re.compile(r"(&\S+\s+)?!!str\s")
 _STACK_FILE = re.compile(r"Pulumi\.(.+)\.ya?ml")
 
 
@@ -57,6 +58,7 @@ class StackFile:
     Attributes:
         path: As it was named.
         stack_name: From its name.
+        text: Its content.
         values: Keys of the project without namespace, as the program would see them; arrays and
             objects as data.
         others: Keys of other namespaces, in full.
@@ -69,6 +71,7 @@ class StackFile:
 
     path: str
     stack_name: str
+    text: str = field(default="", repr=False)
     values: dict[str, Any] = field(default_factory=dict)
     others: dict[str, str] = field(default_factory=dict)
     secret_keys: set[str] = field(default_factory=set)
@@ -141,7 +144,7 @@ def parse_stack_file(text: str, *, path: str, stack_name: str) -> StackFile:
     Raises:
         StackFileError: it is no YAML, or holds no mapping where one belongs.
     """
-    file = StackFile(path=path, stack_name=stack_name)
+    file = StackFile(path=path, stack_name=stack_name, text=text)
     try:
         root = yaml.compose(text, Loader=_loader())
     except yaml.MarkedYAMLError as error:
@@ -218,10 +221,15 @@ def _value(file: StackFile, place: str, node: Any) -> Any:
                 file.duplicates.append((f"{PROJECT}:{inner}", key.start_mark.line + 1))
             found[name] = _value(file, inner, item)
         return found
-    if node.style:  # quoted, or a block
+    if node.style or _is_tagged_text(file, node):  # quoted, a block, or said to be text
         return node.value
     file.written[place] = node.value
     return resolve(node.value)
+
+
+def _is_tagged_text(file: StackFile, node: Any) -> bool:
+    written = file.text[node.start_mark.index : node.end_mark.index]
+    return _TEXT_TAG.match(written) is not None
 
 
 def _shown(node: Any) -> str:

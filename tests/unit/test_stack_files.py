@@ -190,6 +190,8 @@ def test_a_mistake_of_the_file_is_found_in_its_line(line: str, key: str, said: s
     [
         "gpudirect:smokeTestRerun: off",
         "gpudirect:smokeTestRerun: '010'",
+        "gpudirect:smokeTestRerun: !!str 010",
+        "gpudirect:labels: {a: &x !!str 010}",
         "gpudirect:smokeTestNodes: '3'",
         "gpudirect:maxRunDuration:",
         "gpudirect:clusterVersion: ~",
