@@ -184,7 +184,6 @@ def read_settings(
         return ConfigReader(values, stack_name=stack_name, secret_keys=secret_keys, written=written)
 
     reader = new_reader()
-    reader.check_keys()
     chosen = STACKS.get(reader.choice("gpuStack") or "")
     if chosen is not None:
         return _read_for(reader, chosen, gcp, environ, server_config)
@@ -227,7 +226,8 @@ def _read_for(
     environ: Mapping[str, str] | None,
     server_config: ServerConfig | None,
 ) -> SettingsReading:
-    """Read everything but the keys' names, for one GPU stack."""
+    """Read everything, for one GPU stack."""
+    reader.check_keys()
     location = read_location(reader, gcp, environ)
     names = read_names(reader, stack)
     network_names = read_network_names(reader, stack)

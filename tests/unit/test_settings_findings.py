@@ -107,6 +107,16 @@ def test_a_stack_that_nobody_knows_hides_no_other_problem(stack: str) -> None:
     assert "4 ranges" in count.expected
 
 
+@pytest.mark.parametrize("secret", ["networkNames", "fabricSubnets", "clusterName", "gpuStack"])
+def test_a_secret_beside_a_stack_that_nobody_knows_is_told(secret: str) -> None:
+    values = config_values(gpuStack="?") | {secret: "[secret]"}
+    with pytest.raises(SettingsError) as raised:
+        load_settings(stack_name="dev", values=values, gcp=REGION, secret_keys={secret})
+    keys = [finding.key for finding in raised.value.findings]
+    assert sorted(set(keys)) == sorted({"gpudirect:gpuStack", f"gpudirect:{secret}"})
+    assert len(keys) == len(set(keys))
+
+
 def test_what_is_right_for_one_stack_is_no_problem_of_a_stack_that_nobody_knows() -> None:
     for overrides in (
         {"fabricCidr": "192.168.0.0/27"},
