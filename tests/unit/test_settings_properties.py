@@ -199,3 +199,30 @@ def test_no_text_at_all_makes_the_file_check_fall_over(text: str) -> None:
     for file in (text, f"config:\n  {text}", f"config:\n  gpudirect:prefix: {text}\n"):
         checked = check_file(file, path="x", stack_name="x", declared=DECLARED)
         assert checked.settings is None or checked.findings == []
+
+
+# What hands type and YAML twists, for any key.
+_WORDS = """\
+~ null true False yes off 0 -1 1.30 1e3 010 0x1F 1_0 2024-01-02 12:30:00 .5 .inf '' ' ' A - --
+[] [~] [1] [[a]] {} {secure:x} 10.0.0.1/8 fd00::/8 0.0.0.0/0 1.2.3.4 10.0.0.0/33 *x '<<' @a %a
+99999999999999999999 1.35.8-gke.1036000 a3-high spot 30m kube-system a,b é"""
+_WRITTEN = _WORDS.split()
+_WRITTEN += ["", "{secure: x}", "[{secure: x}]", "{a: [b]}", "{'': x}", "{a.b: c}", "{a: }"]
+_WRITTEN += ["|\n    a\n    b", "&a [*a]", "!!str 1", "!!binary aGk=", '"\\u2028"', '"\\0"', "a: b"]
+_WRITTEN += ["[10.0.0.0/8, 10.0.0.0/9]", "x" * 300]
+_NAMES = [f"gpudirect:{name}" for name in CONFIG_KEYS]
+_NAMES += ["gcp:region", "gcp:project", "gcp:universeDomain", "gcp:zone", "gpudirect:mtu", "bare"]
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.dictionaries(st.sampled_from(_NAMES), st.sampled_from(_WRITTEN), min_size=1, max_size=5))
+def test_whatever_is_written_is_told_whole_and_on_one_line(entries: dict[str, str]) -> None:
+    right = {"gpudirect:gpuStack": "a3-mega", "gcp:region": "us-east4"}
+    lines = "".join(f"  {key}: {text}\n" for key, text in {**right, **entries}.items())
+    checked = check_file(f"config:\n{lines}", path="x", stack_name="x", declared=DECLARED)
+    assert checked.settings is not None or checked.findings
+    for finding in checked.findings:
+        parts = (finding.key, finding.message, finding.expected, finding.why, finding.fix)
+        assert all(parts), finding
+        assert "\n" not in "".join((finding.value, *parts[:4])), finding
+        assert len(finding.value) <= 121
