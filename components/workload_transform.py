@@ -4,19 +4,23 @@ Owns the translation between what Pulumi hands to a resource transform and the r
 data. Does not own what is put in (`gpudirect.workloads`).
 """
 
+import asyncio
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
 
 import pulumi
 from pulumi.runtime.rpc import is_rpc_secret, unwrap_rpc_secret
 
-from gpudirect.deployed_stack import environment_of
-from gpudirect.workload_findings import WorkloadError, errors_in
+from gpudirect.deployed_stack import StackOutputError, environment_of
+from gpudirect.workload_findings import errors_in
 from gpudirect.workload_kinds import kind_from_path
 from gpudirect.workloads import Environment, NcclDebug, render_document
 
 _KUBERNETES = "kubernetes:"
+_GATHER_SECONDS = 0.2
+"""Workloads are declared one after another, and each is refused by itself."""
 
 
 class GpuDirectWorkloads:
@@ -67,7 +71,7 @@ class GpuDirectWorkloads:
         """
         reference = pulumi.StackReference(stack) if isinstance(stack, str) else stack
         name = stack if isinstance(stack, str) else "the referenced stack"
-        environment = reference.outputs.apply(lambda outputs: environment_of(name, outputs))
+        environment = reference.outputs.apply(lambda outputs: _environment(name, outputs))
         return cls(environment, template_paths=template_paths, debug=debug)
 
     async def transform(
@@ -76,11 +80,17 @@ class GpuDirectWorkloads:
         """Return a resource with GPUDirect in it, or None to leave it as it is.
 
         Raises:
-            WorkloadError: the workload cannot be given GPUDirect; the text lists every reason.
+            pulumi.RunError: out of the program, not out of this call: a workload cannot be given
+                GPUDirect. The text lists every reason, and those of other workloads.
         """
         if not args.type_.startswith(_KUBERNETES) or "kind" not in args.props:
             return None
-        environment = await pulumi.Output.from_input(self._environment).future(with_unknowns=True)
+        try:
+            environment = await pulumi.Output.from_input(self._environment).future(
+                with_unknowns=True
+            )
+        except pulumi.RunError as error:
+            await _refuse(str(error))
         if not isinstance(environment, Environment):
             pulumi.log.info(f"{args.name}: rendered for the GPU network once its stack is known")
             return None
@@ -93,10 +103,8 @@ class GpuDirectWorkloads:
             if finding.severity == "warning":
                 pulumi.log.warn(f"{args.name}: {values.readable(str(finding))}")
         if errors := errors_in(findings):
-            # The SDK wraps what is raised here in a trace; these lines stand by themselves.
-            for finding in errors:
-                pulumi.log.error(f"{args.name}: {values.readable(str(finding))}")
-            raise WorkloadError(errors)
+            reasons = [values.readable(str(error)).removeprefix("error: ") for error in errors]
+            await _refuse(f"{args.name} cannot be given GPUDirect:\n- " + "\n- ".join(reasons))
         if rendered is document:
             return None
         props = {
@@ -104,6 +112,48 @@ class GpuDirectWorkloads:
             for key, value in rendered.items()
         }
         return pulumi.ResourceTransformResult(props=props, opts=args.opts)
+
+
+def _environment(stack: str, outputs: Mapping[str, Any]) -> Environment:
+    try:
+        return environment_of(stack, outputs)
+    except StackOutputError as error:
+        raise pulumi.RunError(str(error)) from None
+
+
+class _ProgramEnd(pulumi.RunError, SystemExit):
+    """What a language host prints as one error without a trace, raised out of its event loop.
+
+    `SystemExit` is what an event loop lets through.
+    """
+
+
+_refusals: WeakKeyDictionary[asyncio.AbstractEventLoop, list[str]] = WeakKeyDictionary()
+
+
+async def _refuse(message: str) -> NoReturn:
+    """Fail a registration, and have the program end with every refusal of the moment.
+
+    What is raised here comes back to the program through the engine as a failed request, with two
+    traces behind its text. The SDK ends the program by that as it would by any other; only the
+    error that the language host then sees is another.
+    """
+    loop = asyncio.get_running_loop()
+    refusals = _refusals.setdefault(loop, [])
+    program = next((t for t in asyncio.all_tasks(loop) if _runs_the_program(t)), None)
+    if program is not None and not refusals:
+        program.add_done_callback(lambda _: _end_program(refusals))
+    refusals.append(message)
+    await asyncio.sleep(_GATHER_SECONDS)
+    raise pulumi.RunError(message)
+
+
+def _runs_the_program(task: asyncio.Task[Any]) -> bool:
+    return getattr(task.get_coro(), "__name__", "") == pulumi.runtime.run_in_stack.__name__
+
+
+def _end_program(refusals: Sequence[str]) -> NoReturn:
+    raise _ProgramEnd("\n\n".join(refusals))
 
 
 class _Opaque:
