@@ -62,6 +62,13 @@ def annotation_of(pod: Manifest, container: str) -> list[Any]:
     return list(json.loads(pod["metadata"]["annotations"][key]))
 
 
+async def on_a_node(world: PodWorld, pod: Manifest, **preparation: Any) -> RunningPod:
+    """Start a Pod on a node of its own, which the addons prepare as `PodWorld.prepare` says."""
+    node = world.node()
+    await world.prepare(node, **preparation)
+    return world.start(pod, node)
+
+
 async def ready_pair(world: PodWorld, *edits: Edit) -> list[RunningPod]:
     """Two prepared nodes with a ready GPU Pod on each."""
     nodes = [world.node(), world.node()]

@@ -16,6 +16,7 @@ from tests.gke.gpu_stories import (
     high_pod,
     high_world,
     mega_pod,
+    on_a_node,
     world,
 )
 from tests.gke.pod_world import PodWorld, play
@@ -32,9 +33,7 @@ __all__ = ["high_world", "world"]
 
 def test_without_an_injector_the_daemon_finds_no_gpu(world: Callable[[], PodWorld]) -> None:
     async def story(here: PodWorld) -> None:
-        node = here.node()
-        await here.prepare(node, injectors=0)
-        pod = here.start(mega_pod("no-injector"), node)
+        pod = await on_a_node(here, mega_pod("no-injector"), injectors=0)
         await pod.until(lambda: pod.last_end("tcpxo-daemon"))
         assert "CUDA initialization failed" in pod.log("tcpxo-daemon")
         # The entry point's exit code is that of its clean-up [R04].
@@ -46,9 +45,7 @@ def test_without_an_injector_the_daemon_finds_no_gpu(world: Callable[[], PodWorl
 def test_two_injectors_make_containerd_refuse_the_daemon(world: Callable[[], PodWorld]) -> None:
     # [facts gpudirect.md §11.13]
     async def story(here: PodWorld) -> None:
-        node = here.node()
-        await here.prepare(node, injectors=2)
-        pod = here.start(mega_pod("two-injectors"), node)
+        pod = await on_a_node(here, mega_pod("two-injectors"), injectors=2)
         await pod.until(lambda: pod.waits_for("tcpxo-daemon", "CreateContainerError"))
         message = pod.container("tcpxo-daemon")["state"]["waiting"]["message"]
         assert "is claimed by plugin" in message
@@ -90,9 +87,9 @@ def test_without_the_import_helper_the_daemon_ends_with_code_0(
         pod["spec"]["restartPolicy"] = "Never"
 
     async def story(here: PodWorld) -> None:
-        node = here.node()
-        await here.prepare(node, install=False)
-        pod = here.start(mega_pod("no-helper", without_helper, never_again), node)
+        pod = await on_a_node(
+            here, mega_pod("no-helper", without_helper, never_again), install=False
+        )
         await pod.until(lambda: pod.last_end("tcpxo-daemon"))
         assert pod.last_end("tcpxo-daemon") == pod.container("tcpxo-daemon")["state"]["terminated"]
         assert pod.last_end("tcpxo-daemon")["reason"] == "Completed"  # type: ignore[index]
@@ -111,9 +108,7 @@ def test_devices_annotated_for_another_name_reach_nobody(world: Callable[[], Pod
         annotations["devices.gke.io/container.tcpx-daemon"] = text
 
     async def story(here: PodWorld) -> None:
-        node = here.node()
-        await here.prepare(node)
-        pod = here.start(mega_pod("misnamed", misname), node)
+        pod = await on_a_node(here, mega_pod("misnamed", misname))
         await pod.until(lambda: pod.last_end("tcpxo-daemon"))
         assert "CUDA initialization failed" in pod.log("tcpxo-daemon")
 
@@ -126,9 +121,7 @@ def test_a_library_folder_one_level_off_hides_the_driver(world: Callable[[], Pod
         daemon_of(pod)["volumeMounts"][0]["mountPath"] = "/usr/local/nvidia"
 
     async def story(here: PodWorld) -> None:
-        node = here.node()
-        await here.prepare(node)
-        pod = here.start(mega_pod("one-off", one_off), node)
+        pod = await on_a_node(here, mega_pod("one-off", one_off))
         await pod.until(lambda: pod.last_end("tcpxo-daemon"))
         assert "libcuda.so.1: cannot open shared object file" in pod.log("tcpxo-daemon")
 
@@ -143,9 +136,7 @@ def test_a_library_folder_one_level_off_ends_the_tcpx_daemon_with_an_error(
         daemon_of(pod)["volumeMounts"][0]["mountPath"] = "/usr/local/nvidia"
 
     async def story(here: PodWorld) -> None:
-        node = here.node()
-        await here.prepare(node)
-        pod = here.start(high_pod("one-off", one_off), node)
+        pod = await on_a_node(here, high_pod("one-off", one_off))
         await pod.until(lambda: pod.last_end("tcpx-daemon"))
         assert pod.last_end("tcpx-daemon")["exitCode"] == 127  # type: ignore[index]
 
@@ -175,9 +166,7 @@ def test_a_missing_nic_leaves_a_gpu_without_a_partner(world: Callable[[], PodWor
         pod["metadata"]["annotations"]["networking.gke.io/interfaces"] = interfaces(7)
 
     async def story(here: PodWorld) -> None:
-        node = here.node()
-        await here.prepare(node)
-        pod = here.start(mega_pod("seven", seven), node)
+        pod = await on_a_node(here, mega_pod("seven", seven))
         await pod.until(lambda: pod.last_end("tcpxo-daemon"))
         assert "PCI tree 7" in pod.log("tcpxo-daemon")
 
@@ -191,9 +180,7 @@ def test_without_net_admin_the_daemon_cannot_tune_the_kernel(
         del daemon_of(pod)["securityContext"]
 
     async def story(here: PodWorld) -> None:
-        node = here.node()
-        await here.prepare(node)
-        pod = here.start(mega_pod("no-rights", no_rights), node)
+        pod = await on_a_node(here, mega_pod("no-rights", no_rights))
         await pod.until(lambda: pod.last_end("tcpxo-daemon"))
         assert pod.last_end("tcpxo-daemon")["exitCode"] == 8  # type: ignore[index]
         assert "Operation not permitted" in pod.log("tcpxo-daemon")
@@ -209,9 +196,7 @@ def test_obsolete_flags_are_complained_about_and_harmless(world: Callable[[], Po
         ]
 
     async def story(here: PodWorld) -> None:
-        node = here.node()
-        await here.prepare(node)
-        pod = here.start(mega_pod("old-flags", old_flags), node)
+        pod = await on_a_node(here, mega_pod("old-flags", old_flags))
         await pod.until(lambda: pod.record.daemon)
         log = pod.log("tcpxo-daemon")
         for flag in ("num_nics", "uid", "alsologtostderr"):
@@ -228,9 +213,7 @@ def test_an_unknown_flag_ends_the_daemon(world: Callable[[], PodWorld]) -> None:
         ]
 
     async def story(here: PodWorld) -> None:
-        node = here.node()
-        await here.prepare(node)
-        pod = here.start(mega_pod("unknown-flag", unknown_flag), node)
+        pod = await on_a_node(here, mega_pod("unknown-flag", unknown_flag))
         await pod.until(lambda: pod.last_end("tcpxo-daemon"))
         assert "Unknown command line flag 'enforce_kernel_ipv6_support'" in pod.log("tcpxo-daemon")
 
@@ -243,9 +226,7 @@ def test_an_old_tcpx_daemon_fails_on_a_new_cluster(high_world: Callable[[], PodW
         daemon_of(pod)["image"] = vendor.DAEMON.format(stack="tcpx", tag="v2.0.9")
 
     async def story(here: PodWorld) -> None:
-        node = here.node()
-        await here.prepare(node)
-        pod = here.start(high_pod("old-daemon", old_daemon), node)
+        pod = await on_a_node(here, high_pod("old-daemon", old_daemon))
         await pod.until(lambda: pod.last_end("tcpx-daemon"))
         assert pod.last_end("tcpx-daemon")["exitCode"] != 0  # type: ignore[index]
 
@@ -262,9 +243,7 @@ def test_an_interface_list_that_is_no_json_keeps_the_pod_in_creation(
         annotations["networking.gke.io/interfaces"] = text.removesuffix("]") + ",]"
 
     async def story(here: PodWorld) -> None:
-        node = here.node()
-        await here.prepare(node)
-        pod = here.start(mega_pod("comma", trailing_comma), node)
+        pod = await on_a_node(here, mega_pod("comma", trailing_comma))
         await pod.until(lambda: here.events("comma"))
         reason, message = here.events("comma")[0]
         assert reason == "FailedCreatePodSandBox"
@@ -281,9 +260,7 @@ def test_an_unknown_tag_ends_in_image_pull_back_off(world: Callable[[], PodWorld
         daemon_of(pod)["image"] = vendor.DAEMON.format(stack="tcpxo", tag="v1.0.19")
 
     async def story(here: PodWorld) -> None:
-        node = here.node()
-        await here.prepare(node)
-        pod = here.start(mega_pod("wrong-tag", wrong_tag), node)
+        pod = await on_a_node(here, mega_pod("wrong-tag", wrong_tag))
         await pod.until(lambda: pod.waits_for("tcpxo-daemon", "ImagePullBackOff"))
         reasons = [reason for reason, _ in here.events("wrong-tag")]
         assert reasons.count("Failed") >= 2
@@ -300,9 +277,7 @@ def test_a_missing_config_map_keeps_the_pod_in_creation_until_it_is_there(
         pod["spec"]["volumes"].append({"name": "config", "configMap": {"name": "nccl-configmap"}})
 
     async def story(here: PodWorld) -> None:
-        node = here.node()
-        await here.prepare(node)
-        pod = here.start(mega_pod("no-map", with_map), node)
+        pod = await on_a_node(here, mega_pod("no-map", with_map))
         await pod.until(lambda: here.events("no-map"))
         reason, message = here.events("no-map")[0]
         assert reason == "FailedMount"
@@ -358,9 +333,7 @@ def test_a_startup_probe_on_the_health_file_holds_the_workload_back(
         pod["spec"]["initContainers"] = [daemon]
 
     async def story(here: PodWorld) -> None:
-        node = here.node()
-        await here.prepare(node)
-        pod = here.start(mega_pod("probed", probed), node)
+        pod = await on_a_node(here, mega_pod("probed", probed))
         await pod.until(lambda: pod.record.ready)
         assert pod.container("tcpxo-daemon")["started"] is True
         assert pod.record.daemon is not None
@@ -373,9 +346,7 @@ def test_a_restarting_daemon_backs_off(world: Callable[[], PodWorld]) -> None:
         daemon_of(pod)["args"] = ["exit 3"]
 
     async def story(here: PodWorld) -> None:
-        node = here.node()
-        await here.prepare(node)
-        pod = here.start(mega_pod("broken", broken), node)
+        pod = await on_a_node(here, mega_pod("broken", broken))
         await pod.until(lambda: pod.waits_for("tcpxo-daemon", "CrashLoopBackOff"))
         assert pod.container("tcpxo-daemon")["lastState"]["terminated"]["exitCode"] == 3
         assert pod.container("tcpxo-daemon")["restartCount"] >= 1
