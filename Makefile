@@ -7,7 +7,7 @@ PY := $(VENV)/bin/python
 REQUIREMENTS := requirements.txt requirements-tools.txt requirements-dev.txt
 # One name per content: a changed pin installs anew, everything else costs nothing.
 INSTALLED := $(VENV)/.installed-$(shell cat $(REQUIREMENTS) | cksum | tr ' ' '-')
-SOURCES := __main__.py components gpudirect sandbox tests
+SOURCES := __main__.py benchmarks components gpudirect sandbox tests
 FAST_TESTS := tests/unit tests/components tests/contract
 PYTEST := -m pytest -n logical --dist loadgroup -m 'not cloud and not soak'
 
@@ -35,8 +35,9 @@ test: lint ## Every check and test tier
 	@$(PY) -m sandbox build
 	@$(PY) $(PYTEST)
 
-benchmark: $(INSTALLED) ## Print how long start, up, preview and destroy take
-	@$(PY) -m benchmarks.lifecycle
+# BENCHMARKS="rest page" runs these alone; BENCHMARKS=--help lists them.
+benchmark: $(INSTALLED) ## Print times, bounds, memory and growth: most of an hour
+	@$(PY) -m benchmarks $(BENCHMARKS)
 
 soak: $(INSTALLED) ## The whole fault matrix: hours
 	@$(PY) -m sandbox build

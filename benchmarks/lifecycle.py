@@ -1,26 +1,24 @@
-"""`make benchmark`: how long an environment's life takes in the sandbox, and which part takes it.
+"""How long an environment's life takes in the sandbox, and which part takes it.
 
-Prints, at pace 0, wall seconds of each step for both stacks, and the CPU seconds that each part of
-the machinery has used in it. Works in a clone and a sandbox of its own, in a temporary folder.
+At pace 0: wall seconds of each step for both stacks, and the CPU seconds that each part of the
+machinery has used in it. Works in a clone and a sandbox of its own, in a temporary folder.
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-from rich.console import Console
-from rich.table import Table
 
-from sandbox.home import PROJECT_FOLDER
+from benchmarks.figures import Result
+from benchmarks.ground import Say
 from tests.sandbox.harness import Sandbox
 
 STACKS = ("dev", "staging")
@@ -119,14 +117,26 @@ class Sampler:
         return next((part for word, part in PARTS.items() if word in words), None)
 
 
-def run(folder: Path) -> list[Step]:
+def measure(say: Say) -> Result:
     """Live through both stacks' lives and return the figures."""
+    with tempfile.TemporaryDirectory(prefix="sandbox-benchmark-") as folder:
+        steps = _run(Path(folder), say)
+    result = Result(name="life")
+    for step in steps:
+        result.add(step.name, step.wall_seconds, aim=AIMS.get(step.name))
+        shares = ", ".join(f"{part} {seconds:.1f}" for part, seconds in step.cpu_seconds.items())
+        result.notes.append(f"{step.name}, CPU seconds: {shares}")
+    return result
+
+
+def _run(folder: Path, say: Say) -> list[Step]:
     steps: list[Step] = []
     sandbox = Sandbox(folder)
     sampler = Sampler(folder)
 
     @contextmanager
     def step(name: str) -> Iterator[None]:
+        say(name)
         sampler.begin(name)
         started = time.monotonic()
         yield
@@ -153,31 +163,3 @@ def run(folder: Path) -> list[Step]:
     for done in steps:
         done.cpu_seconds = sampler.cpu_seconds(done.name)
     return steps
-
-
-def show(steps: Sequence[Step]) -> None:
-    """Print the figures."""
-    parts = list(dict.fromkeys(PARTS.values()))
-    table = Table("step", "wall", "aim", *parts, title="Wall and CPU seconds", box=None)
-    for step in steps:
-        aim = AIMS.get(step.name)
-        cells = [
-            f"{step.cpu_seconds[part]:.1f}" if part in step.cpu_seconds else "" for part in parts
-        ]
-        table.add_row(step.name, f"{step.wall_seconds:.1f}", f"{aim:g}" if aim else "", *cells)
-    Console().print(table)
-
-
-def main() -> None:
-    """Run, print and keep the figures."""
-    with tempfile.TemporaryDirectory(prefix="sandbox-benchmark-") as folder:
-        steps = run(Path(folder))
-    show(steps)
-    target = PROJECT_FOLDER / "benchmarks" / "out" / "lifecycle.json"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps([asdict(step) for step in steps], indent=2) + "\n")
-    Console().print(f"Kept in {target}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,5 @@
+"""Declares nothing: what a preview of it takes is the engine's and the language host's."""
+
+import pulumi
+
+pulumi.export("nothing", True)
