@@ -29,6 +29,7 @@ from tests.stack_config import full_config
 
 Document = dict[str, Any]
 
+STACK = "dev"
 SYSTEM = "gpudirect-system"
 MACHINE = "a3-megagpu-8g"
 GPU_NODES = "cloud.google.com/gke-accelerator=nvidia-h100-mega-80gb"
@@ -94,6 +95,15 @@ class Environment:
         self.batch = kubernetes.client.BatchV1Api(client)
         self.custom = kubernetes.client.CustomObjectsApi(client)
         self.apps = kubernetes.client.AppsV1Api(client)
+
+    @classmethod
+    @contextlib.contextmanager
+    def brought_up(cls, sandbox: Sandbox) -> Iterator[Environment]:
+        """Bring up the stack in a sandbox that has none yet."""
+        sandbox.pulumi("stack", "init", STACK).ok()
+        sandbox.up(STACK).ok()
+        with contextlib.closing(cls(sandbox, STACK)) as environment:
+            yield environment
 
     def close(self) -> None:
         """Close the connections to cloud and cluster."""
@@ -274,15 +284,23 @@ class Environment:
 
     @contextlib.contextmanager
     def without_daemon_set(self, name: str) -> Iterator[None]:
-        """Delete one of the addons."""
+        """Delete one of the addons; it comes back as Pulumi's, so that an update can change it."""
         found = self.apps.api_client.sanitize_for_serialization(
             self.apps.read_namespaced_daemon_set(name, SYSTEM)
         )
+        managers = [entry["manager"] for entry in found["metadata"]["managedFields"]]
         self.delete_daemon_set(name)
         try:
             yield
         finally:
-            self.apps.create_namespaced_daemon_set(SYSTEM, _anew(found))
+            self.apps.patch_namespaced_daemon_set(
+                name,
+                SYSTEM,
+                _anew(found),
+                field_manager=next(name for name in managers if name.startswith("pulumi")),
+                force=True,
+                _content_type="application/apply-patch+yaml",
+            )
 
     def delete_daemon_set(self, name: str) -> None:
         """Delete one of the addons for good."""
