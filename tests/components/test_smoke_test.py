@@ -65,6 +65,17 @@ def test_the_test_image_is_the_installers_image(mega: Recording, high: Recording
 
 
 @pytest.mark.parametrize(
+    ("profile", "script"),
+    [("default", "nccl-env-profile.sh"), ("simple", "nccl-env-profile-simple.sh")],
+)
+def test_the_ranks_source_the_profile_that_workloads_get(profile: str, script: str) -> None:
+    recorded = run_program(full_config("dev", ncclProfile=profile))
+    container = _job(recorded)["spec"]["template"]["spec"]["containers"][0]
+    values = {entry["name"]: entry.get("value") for entry in container["env"]}
+    assert values["PROFILE_SCRIPT"] == script
+
+
+@pytest.mark.parametrize(
     ("key", "value"),
     [
         ("release", "tcpxo-v1.0.16"),
