@@ -284,23 +284,18 @@ class Environment:
 
     @contextlib.contextmanager
     def without_daemon_set(self, name: str) -> Iterator[None]:
-        """Delete one of the addons; it comes back as Pulumi's, so that an update can change it."""
+        """Delete one of the addons.
+
+        What comes back is not Pulumi's: a later update that changes it would meet a conflict.
+        """
         found = self.apps.api_client.sanitize_for_serialization(
             self.apps.read_namespaced_daemon_set(name, SYSTEM)
         )
-        managers = [entry["manager"] for entry in found["metadata"]["managedFields"]]
         self.delete_daemon_set(name)
         try:
             yield
         finally:
-            self.apps.patch_namespaced_daemon_set(
-                name,
-                SYSTEM,
-                _anew(found),
-                field_manager=next(name for name in managers if name.startswith("pulumi")),
-                force=True,
-                _content_type="application/apply-patch+yaml",
-            )
+            self.apps.create_namespaced_daemon_set(SYSTEM, _anew(found))
 
     def delete_daemon_set(self, name: str) -> None:
         """Delete one of the addons for good."""
