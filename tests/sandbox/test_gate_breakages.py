@@ -100,7 +100,7 @@ CASES = {
     "a firewall rule is closed": Case(
         breakage=lambda e: e.without_firewall_rule(3),
         # The time that a healthy run has from its start to its last row.
-        deadlines={"run": 10},
+        deadlines={"run": 15},
         late="run",
         cause="firewall-closed",
         said="silent for",
