@@ -52,6 +52,7 @@ class SourceDocument:
         Raises:
             YamlSyntaxError: the text is no manifest.
         """
+        self._check_directives()
         text = self.body.replace("\r\n", "\n")
         if text.lstrip().startswith("{"):
             try:
@@ -71,7 +72,20 @@ class SourceDocument:
         Raises:
             YamlSyntaxError: it is not.
         """
+        self._check_directives()
         check_syntax(self.body)
+
+    def _check_directives(self) -> None:
+        """Find out whether the lines in front of the marker are directives at all."""
+        if "%" not in self.head:
+            return
+        try:
+            check_syntax(f"{self.head}{self.body}")
+        except YamlSyntaxError as error:
+            # Lines are counted from the one behind the marker.
+            marked = [bool(_START.match(line)) for line in self.head.split("\n")]
+            behind = len(marked) - marked[::-1].index(True) if any(marked) else 0
+            raise YamlSyntaxError(str(error), error.line - behind) from error
 
     def rewritten(self, data: Any) -> str:
         """Return the document's text with edited content.

@@ -162,6 +162,8 @@ def test_a_finding_in_a_list_names_the_item() -> None:
         (f"{POD}---\n{POD}spec: {{}}\n", 2 * POD.count("\n") + 2),
         (f"{SERVICE}---\nb: {{{{ .Values.x }}}}\nc: {{{{- end }}}}\n", 6),
         ('{"kind": "Pod", "kind": "Pod", "x": "nvidia.com/gpu"}\n', 1),
+        (f"%{POD}", 1),
+        (f"{SERVICE}---\n%{SERVICE}", 5),
     ],
 )
 def test_text_that_is_no_yaml_is_an_error_with_the_line_of_the_stream(text: str, line: int) -> None:
