@@ -3,7 +3,8 @@
 import os
 
 from components.autopilot_cluster import AutopilotCluster, AutopilotClusterArgs
-from components.deployed_state import interrupted_cluster
+from components.deletion_guard import guard_deletion
+from components.deployed_state import former_cluster
 from components.gpudirect_addons import GpuDirectAddons, GpuDirectAddonsArgs
 from components.nccl_smoke_test import NcclSmokeTest, NcclSmokeTestArgs
 from components.network_fabric import GpuNetworkFabric, GpuNetworkFabricArgs
@@ -24,9 +25,7 @@ cluster = AutopilotCluster(
         labels=settings.labels,
         gpu_subnets=fabric.subnets,
         stack_label=stack_label(settings),
-        adopted_id=interrupted_cluster(
-            settings.cluster.name, settings.region, stack_label(settings)
-        ),
+        former=former_cluster(settings.cluster.name, settings.region, stack_label(settings)),
     ),
 )
 addons = GpuDirectAddons(
@@ -37,6 +36,8 @@ addons = GpuDirectAddons(
         device_injector=settings.device_injector,
         cluster=cluster.cluster,
         kubernetes_provider=cluster.kubernetes_provider,
+        kubeconfig=cluster.kubeconfig,
+        stack_label=stack_label(settings),
     ),
 )
 smoke_test = NcclSmokeTest(
@@ -53,4 +54,5 @@ smoke_test = NcclSmokeTest(
         after=[fabric, addons],
     ),
 )
+guard_deletion(settings.cluster.deletion_protection, after=[cluster, addons, smoke_test])
 export_outputs(settings, environment, cluster, smoke_test)

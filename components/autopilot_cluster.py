@@ -7,18 +7,21 @@ GPU networks (`GpuNetworkFabric`) nor anything inside the cluster (`GpuDirectAdd
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import pulumi
 import pulumi_gcp as gcp
 import pulumi_kubernetes as kubernetes
 
-from components.deployed_state import STACK_LABEL
+from components.deployed_state import STACK_LABEL, FormerCluster
+from components.error_hints import orphan_hint
 from gpudirect.kubeconfig import build_kubeconfig
 from gpudirect.settings import ClusterSettings
 
+_PROTECTION = "deletionProtection"
 _INPUTS = [
     "allowNetAdmin",
-    "deletionProtection",
+    _PROTECTION,
     "enableMultiNetworking",
     "ipAllocationPolicy",
     "maintenancePolicy",
@@ -42,7 +45,7 @@ class AutopilotClusterArgs:
         labels: Labels of the cluster.
         gpu_subnets: The subnets of the GPU networks; see `AutopilotCluster`.
         stack_label: Names the stack on the cluster; see `deployed_state`.
-        adopted_id: Id of a cluster that an interrupted update left, or None.
+        former: What earlier updates left of the cluster.
     """
 
     settings: ClusterSettings
@@ -50,7 +53,7 @@ class AutopilotClusterArgs:
     labels: Mapping[str, str]
     gpu_subnets: Sequence[pulumi.Resource]
     stack_label: str
-    adopted_id: str | None
+    former: FormerCluster
 
 
 class AutopilotCluster(pulumi.ComponentResource):
@@ -70,7 +73,10 @@ class AutopilotCluster(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("gpudirect:index:AutopilotCluster", name, None, opts)
-        settings = args.settings
+        settings, former = args.settings, args.former
+        # A cluster that never came up holds nothing to protect, and could not be replaced.
+        protected = settings.deletion_protection and not former.held
+        hooks = pulumi.ResourceHookBinding(on_error=[orphan_hint(name)])
         api = gcp.projects.Service(
             f"{name}-container-api",
             service="container.googleapis.com",
@@ -78,7 +84,7 @@ class AutopilotCluster(pulumi.ComponentResource):
             disable_on_destroy=False,
             opts=pulumi.ResourceOptions(parent=self),
         )
-        network, subnetwork = self._own_network(name, args)
+        network, subnetwork = self._own_network(name, args, hooks)
         self.cluster = gcp.container.Cluster(
             f"{name}-cluster",
             name=settings.name,
@@ -102,41 +108,66 @@ class AutopilotCluster(pulumi.ComponentResource):
             master_authorized_networks_config=_authorized_networks(settings),
             maintenance_policy=_maintenance(settings),
             # Guards are read from state, so the value is always explicit [R19].
-            deletion_protection=settings.deletion_protection,
+            deletion_protection=protected,
             resource_labels={**args.labels, STACK_LABEL: args.stack_label},
-            opts=pulumi.ResourceOptions(
-                parent=self,
-                import_=args.adopted_id,
-                # An adopted cluster was made from this very config a moment ago. What Google does
-                # not tell back would look like a difference, and an import with one is refused;
-                # the next update sets it right.
-                ignore_changes=_INPUTS if args.adopted_id else None,
-                # The cluster's nodes hold NICs in the GPU subnets although no property says so.
-                # Without the edge destroy would delete both at once, and Google refuses a subnet
-                # that is in use. The API must be on before the first call.
-                depends_on=[api, *args.gpu_subnets],
-            ),
+            opts=self._cluster_options(former, protected, hooks, [api, *args.gpu_subnets]),
         )
         context = pulumi.Output.format(
             "gke_{0}_{1}_{2}", self.cluster.project, self.cluster.location, self.cluster.name
         )
-        kubeconfig: pulumi.Output[str] = pulumi.Output.all(
-            context, self.cluster.endpoint, self.cluster.master_auth.cluster_ca_certificate
-        ).apply(
-            lambda parts: build_kubeconfig(
-                context=parts[0], endpoint=parts[1], ca_certificate=parts[2]
-            )
+        # A cluster that never came up has neither.
+        certificate = self.cluster.master_auth.apply(
+            lambda auth: auth.cluster_ca_certificate or "" if auth else ""
         )
+        kubeconfig: pulumi.Output[str] = pulumi.Output.all(
+            context, self.cluster.endpoint, certificate, self.cluster.urn
+        ).apply(lambda parts: _kubeconfig(*parts, name=settings.name, former=former))
         self.kubeconfig: pulumi.Output[str] = pulumi.Output.secret(kubeconfig)
         self.kubernetes_provider = kubernetes.Provider(
             f"{name}-kubernetes",
             kubeconfig=self.kubeconfig,
+            # An update that was killed left objects that the state does not know: they are taken
+            # back. Other people's are refused before (`existing_objects`).
+            upsert_existing_objects=True,
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.register_outputs({"name": self.cluster.name, "endpoint": self.cluster.endpoint})
 
+    def _cluster_options(
+        self,
+        former: FormerCluster,
+        protected: bool,
+        hooks: pulumi.ResourceHookBinding,
+        depends_on: Sequence[pulumi.Resource],
+    ) -> pulumi.ResourceOptions:
+        anew = former.failed and not former.held
+        ignored = None
+        if former.adopted_id:
+            # An adopted cluster was made from this very config a moment ago. What Google does not
+            # tell back would look like a difference, and an import with one is refused; the next
+            # update sets it right.
+            ignored = _INPUTS
+        elif former.held:
+            ignored = [name for name in _INPUTS if name != _PROTECTION]
+        return pulumi.ResourceOptions(
+            parent=self,
+            hooks=hooks,
+            # The provider's own guard is asked when what is in the cluster has left the state
+            # already; the engine's is asked before anything is deleted.
+            protect=protected,
+            import_=former.adopted_id,
+            ignore_changes=ignored,
+            # A creation that failed leaves a cluster without an address in the state, and no update
+            # in place gives it one.
+            replace_on_changes=["#initerror", _PROTECTION] if anew else None,
+            # The cluster's nodes hold NICs in the GPU subnets although no property says so. Without
+            # the edge destroy would delete both at once, and Google refuses a subnet that is in
+            # use. The API must be on before the first call.
+            depends_on=list(depends_on),
+        )
+
     def _own_network(
-        self, name: str, args: AutopilotClusterArgs
+        self, name: str, args: AutopilotClusterArgs, hooks: pulumi.ResourceHookBinding
     ) -> tuple[pulumi.Input[str], pulumi.Input[str] | None]:
         settings = args.settings
         if not settings.create_network:
@@ -146,7 +177,9 @@ class AutopilotCluster(pulumi.ComponentResource):
             name=settings.network_name,
             auto_create_subnetworks=False,
             # The Compute API is on once the GPU subnets are there.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.gpu_subnets)),
+            opts=pulumi.ResourceOptions(
+                parent=self, depends_on=list(args.gpu_subnets), hooks=hooks
+            ),
         )
         subnetwork = gcp.compute.Subnetwork(
             f"{name}-sub",
@@ -156,9 +189,38 @@ class AutopilotCluster(pulumi.ComponentResource):
             ip_cidr_range=settings.subnetwork_cidr,
             # Private nodes reach Google's registries without an external address.
             private_ip_google_access=True,
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=pulumi.ResourceOptions(parent=self, hooks=hooks),
         )
         return network.id, subnetwork.id
+
+
+def _kubeconfig(
+    context: str,
+    endpoint: str,
+    certificate: str,
+    urn: str,
+    *,
+    name: str,
+    former: FormerCluster,
+) -> str:
+    """Return the way into the cluster.
+
+    Raises:
+        pulumi.RunError: it has no address; nothing of what follows could be made.
+    """
+    if endpoint:
+        return build_kubeconfig(context=context, endpoint=endpoint, ca_certificate=certificate)
+    if not former.held:
+        raise pulumi.RunError(
+            f"the cluster {name} has no address: its creation has failed. Delete it and make it "
+            f"anew with `pulumi up --replace '{urn}'`"
+        )
+    if pulumi.runtime.is_dry_run():
+        return cast(str, pulumi.UNKNOWN)
+    raise pulumi.RunError(
+        f"the cluster {name} never came up and was protected against deletion. It is not any more: "
+        "run `pulumi up` again, which deletes it and makes it anew"
+    )
 
 
 def _private_cluster(

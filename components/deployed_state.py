@@ -1,15 +1,19 @@
 """What the stack's state holds already, asked of the engine before anything is registered.
 
-Owns reading the last state and finding a cluster that a killed update left behind. The engine
-answers from its own snapshot: no request leaves the machine unless the cluster is missing there.
+Owns reading the last state, finding a cluster that a killed update left behind, and telling one
+that never came up. The engine answers from its own snapshot: no request leaves the machine unless
+the cluster, or its address, is missing there.
 """
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 import pulumi_gcp as gcp
+
+from gpudirect.replacement import has_come_up
 
 STACK_LABEL = "gpudirect-stack"
 """Label of the cluster that says which stack made it."""
@@ -19,6 +23,48 @@ _READ_ATTEMPTS = 30
 _READ_AGAIN_SECONDS = 0.1
 _POLL_SECONDS = 5.0
 _LONGEST_CREATION_SECONDS = 1800.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FormerCluster:
+    """What earlier updates left of the cluster, where an ordinary update would not do.
+
+    Attributes:
+        adopted_id: Id of a cluster that an interrupted update left, or None.
+        failed: Whether the cluster in the state never came up: it has no address, so nothing has
+            ever run in it.
+        held: Whether that one cannot be replaced yet, because the state says that it is protected:
+            the provider asks the state before it deletes.
+    """
+
+    adopted_id: str | None = None
+    failed: bool = False
+    held: bool = False
+
+
+def former_cluster(name: str, location: str, label: str) -> FormerCluster:
+    """Return what earlier updates left of the stack's cluster.
+
+    Args:
+        name: Exact name of the cluster.
+        location: Its region.
+        label: The value that `STACK_LABEL` must have on a cluster that the state does not know.
+
+    Raises:
+        pulumi.RunError: an interrupted update left a cluster that never got an address.
+    """
+    known = [outputs for urn, outputs in deployed_outputs().items() if f"${_CLUSTER_TYPE}::" in urn]
+    if not known:
+        return FormerCluster(adopted_id=_interrupted_cluster(name, location, label))
+    outputs = known[0]
+    if has_come_up(outputs) or _has_address(outputs):
+        return FormerCluster()
+    held = outputs.get("deletionProtection") is True
+    pulumi.log.warn(
+        f"the cluster {outputs.get('name')} never came up: "
+        + ("its deletion protection is turned off" if held else "it is deleted and made anew")
+    )
+    return FormerCluster(failed=True, held=held)
 
 
 def deployed_outputs() -> Mapping[str, Mapping[str, Any]]:
@@ -41,22 +87,27 @@ def deployed_outputs() -> Mapping[str, Mapping[str, Any]]:
     return {urn: entry.get("outputs") or {} for urn, entry in found.value["outputs"].items()}
 
 
-def interrupted_cluster(name: str, location: str, label: str) -> str | None:
+def _has_address(outputs: Mapping[str, Any]) -> bool:
+    """Return whether the cluster has come up since the state was written."""
+    try:
+        found = gcp.container.get_cluster(
+            name=outputs["name"], location=outputs["location"], project=outputs.get("project")
+        )
+    except Exception as error:  # noqa: BLE001 - the SDK raises nothing more special
+        pulumi.log.debug(f"no cluster {outputs.get('name')}: {error}")
+        return False
+    return bool(found.endpoint)
+
+
+def _interrupted_cluster(name: str, location: str, label: str) -> str | None:
     """Return the id of this stack's cluster if it exists although the state does not know it.
 
     An update that is killed while Google creates the cluster leaves one: the next update would be
     refused with "already exists". It is adopted only when it carries this stack's own label.
 
-    Args:
-        name: Exact name of the cluster.
-        location: Its region.
-        label: The value that `STACK_LABEL` must have.
-
     Raises:
         pulumi.RunError: it never got an address, so its creation has failed.
     """
-    if any(f"${_CLUSTER_TYPE}::" in urn for urn in deployed_outputs()):
-        return None
     deadline = time.monotonic() + _LONGEST_CREATION_SECONDS
     waiting = False
     where = f"{name} --location={location}"

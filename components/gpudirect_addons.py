@@ -7,10 +7,14 @@ node until a Pod asks for one, so a DaemonSet that is "ready" here has proved no
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from components.deployed_state import STACK_LABEL
+from components.error_hints import missing_kind_hint
+from components.existing_objects import foreign_object_guard
 from gpudirect.manifests import Document, load_manifest, with_images
 from gpudirect.releases import load_releases, with_registry
 from gpudirect.settings import NicPlan
@@ -31,6 +35,8 @@ class GpuDirectAddonsArgs:
         device_injector: Whether the stack brings its own injector (newer GKE versions do).
         cluster: The cluster that the objects disappear with.
         kubernetes_provider: The way into it.
+        kubeconfig: The same, to look whether an object is there already.
+        stack_label: Names the stack on every object.
     """
 
     nics: Sequence[NicPlan]
@@ -38,6 +44,8 @@ class GpuDirectAddonsArgs:
     device_injector: bool
     cluster: pulumi.Resource
     kubernetes_provider: kubernetes.Provider
+    kubeconfig: pulumi.Output[str]
+    stack_label: str
 
 
 class GpuDirectAddons(pulumi.ComponentResource):
@@ -51,12 +59,16 @@ class GpuDirectAddons(pulumi.ComponentResource):
     ) -> None:
         super().__init__("gpudirect:index:GpuDirectAddons", name, None, opts)
         self._args = args
+        guard = foreign_object_guard(name, kubeconfig=args.kubeconfig, stack_label=args.stack_label)
+        self._hooks = pulumi.ResourceHookBinding(
+            before_create=[guard], on_error=[missing_kind_hint(name)]
+        )
         for nic in args.nics:
             self._network_objects(name, nic)
         namespace = load_manifest("namespace.yaml")
         self.namespace = kubernetes.core.v1.Namespace(
             f"{name}-namespace",
-            metadata=namespace["metadata"],
+            metadata=self._labelled(namespace["metadata"]),
             opts=self._options(),
         )
         self._daemon_set(
@@ -66,6 +78,10 @@ class GpuDirectAddons(pulumi.ComponentResource):
             self._daemon_set(f"{name}-device-injector", load_manifest("device-injector.yaml"))
         self.register_outputs({"namespace": namespace["metadata"]["name"]})
 
+    def _labelled(self, metadata: Mapping[str, Any]) -> Any:
+        labels = {**metadata.get("labels", {}), STACK_LABEL: self._args.stack_label}
+        return {**metadata, "labels": labels}
+
     def _options(
         self, depends_on: Sequence[pulumi.Resource] = (), create_timeout: str | None = None
     ) -> pulumi.ResourceOptions:
@@ -73,6 +89,7 @@ class GpuDirectAddons(pulumi.ComponentResource):
             parent=self,
             provider=self._args.kubernetes_provider,
             depends_on=list(depends_on),
+            hooks=self._hooks,
             # Destroy deletes the cluster and these with it: it needs no API server that answers
             # and waits for no finalizer of GKE's.
             deleted_with=self._args.cluster,
@@ -95,7 +112,7 @@ class GpuDirectAddons(pulumi.ComponentResource):
         self, name: str, document: Document, depends_on: Sequence[pulumi.Resource] = ()
     ) -> kubernetes.apiextensions.CustomResource:
         metadata: Mapping[str, object] = {
-            **document["metadata"],
+            **self._labelled(document["metadata"]),
             # Without it an object with no condition at all counts as ready [R30].
             "annotations": {"pulumi.com/waitFor": "condition=Ready"},
         }
@@ -112,7 +129,7 @@ class GpuDirectAddons(pulumi.ComponentResource):
         document = with_images(document, _addon_images(self._args.environment))
         kubernetes.apps.v1.DaemonSet(
             name,
-            metadata=document["metadata"],
+            metadata=self._labelled(document["metadata"]),
             spec=document["spec"],
             opts=self._options([self.namespace]),
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
+from components.error_hints import orphan_hint
 from gpudirect.settings import FabricSettings, NicPlan
 
 
@@ -60,6 +61,7 @@ class GpuNetworkFabric(pulumi.ComponentResource):
             disable_on_destroy=False,
             opts=pulumi.ResourceOptions(parent=self),
         )
+        self._hooks = pulumi.ResourceHookBinding(on_error=[orphan_hint(name)])
         self.subnets = [self._nic(name, nic, args, api) for nic in args.settings.nics]
         self.register_outputs({"subnets": [subnet.name for subnet in self.subnets]})
 
@@ -76,7 +78,7 @@ class GpuNetworkFabric(pulumi.ComponentResource):
             auto_create_subnetworks=False,
             mtu=args.settings.mtu_bytes,
             # No property comes from the API's resource, yet a call before it is on is refused.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[api]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[api], hooks=self._hooks),
         )
         # First, because the cluster waits for it: where the engine has few operations side by side,
         # those that are declared first begin first.
@@ -86,7 +88,7 @@ class GpuNetworkFabric(pulumi.ComponentResource):
             network=network.id,
             region=args.region,
             ip_cidr_range=nic.cidr,
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=pulumi.ResourceOptions(parent=self, hooks=self._hooks),
         )
         gcp.compute.Firewall(
             f"{name}-internal-{nic.index}",
@@ -99,6 +101,6 @@ class GpuNetworkFabric(pulumi.ComponentResource):
                 gcp.compute.FirewallAllowArgs(protocol="icmp"),
             ],
             source_ranges=list(args.settings.source_ranges),
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=pulumi.ResourceOptions(parent=self, hooks=self._hooks),
         )
         return subnet

@@ -104,6 +104,11 @@ def find_losses(previous: Mapping[str, Outputs], current: Settings) -> tuple[Los
     return tuple(losses)
 
 
+def has_come_up(cluster: Outputs) -> bool:
+    """Return whether a cluster ever had an address: without one nothing has run in it."""
+    return bool(cluster.get("endpoint"))
+
+
 def _fabric_reasons(leaf: str, name: str, outputs: Outputs, current: Settings) -> Iterator[str]:
     if leaf not in (_NETWORK, _SUBNETWORK, _FIREWALL):
         return
@@ -132,6 +137,8 @@ def _fabric_reasons(leaf: str, name: str, outputs: Outputs, current: Settings) -
 
 def _cluster_reasons(leaf: str, outputs: Outputs, current: Settings) -> Iterator[str]:
     cluster = current.cluster
+    if leaf == _CLUSTER and not has_come_up(outputs):
+        return
     if leaf == _CLUSTER:
         wanted = cluster.network_name if cluster.create_network else cluster.network
         subnet = cluster.subnetwork_name if cluster.create_network else cluster.subnetwork

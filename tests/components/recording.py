@@ -40,6 +40,9 @@ class Registration:
     deleted_with: str
     protect: bool
     provider: str
+    replaced_on: tuple[str, ...]
+    ignored: tuple[str, ...]
+    hooks: frozenset[str]
 
 
 @dataclass
@@ -115,6 +118,11 @@ class _Monitor(mocks.MockMonitor):
                     deleted_with=request.deletedWith,
                     protect=request.protect,
                     provider=request.provider,
+                    replaced_on=tuple(request.replaceOnChanges),
+                    ignored=tuple(request.ignoreChanges),
+                    hooks=frozenset(
+                        name for _, names in request.hooks.ListFields() for name in names
+                    ),
                 )
             )
         return answer

@@ -70,7 +70,7 @@ def test_another_failure_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_cluster_with_the_stacks_label_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
     _answers(monkeypatch, EMPTY)
     _cluster(monkeypatch, endpoint="192.0.2.1")
-    found = deployed_state.interrupted_cluster("dev-cluster", "us-east4", "dev")
+    found = deployed_state.former_cluster("dev-cluster", "us-east4", "dev").adopted_id
     assert found == "projects/p/locations/us-east4/clusters/dev-cluster"
 
 
@@ -80,7 +80,8 @@ def test_somebody_elses_cluster_is_not(
 ) -> None:
     _answers(monkeypatch, EMPTY)
     _cluster(monkeypatch, endpoint="192.0.2.1", resource_labels=labels)
-    assert deployed_state.interrupted_cluster("dev-cluster", "us-east4", "dev") is None
+    found = deployed_state.former_cluster("dev-cluster", "us-east4", "dev")
+    assert found == deployed_state.FormerCluster()
 
 
 def test_a_cluster_that_never_gets_an_address_is_named_with_its_remedy(
@@ -92,4 +93,36 @@ def test_a_cluster_that_never_gets_an_address_is_named_with_its_remedy(
         pulumi.RunError,
         match="gcloud container clusters delete dev-cluster --location=us-east4",
     ):
-        deployed_state.interrupted_cluster("dev-cluster", "us-east4", "dev")
+        deployed_state.former_cluster("dev-cluster", "us-east4", "dev")
+
+
+def _state_with(**outputs: Any) -> SimpleNamespace:
+    urn = "urn:pulumi:dev::gpudirect::c$gcp:container/cluster:Cluster::cluster-cluster"
+    known = {"name": "dev-cluster", "location": "us-east4", "project": "p"}
+    return SimpleNamespace(value={"outputs": {urn: {"outputs": known | outputs}}})
+
+
+def test_a_cluster_with_an_address_is_looked_up_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    _answers(monkeypatch, _state_with(endpoint="192.0.2.1", deletionProtection=True))
+    monkeypatch.setattr(gcp.container, "get_cluster", lambda **_: pytest.fail("asked the cloud"))
+    found = deployed_state.former_cluster("dev-cluster", "us-east4", "dev")
+    assert found == deployed_state.FormerCluster()
+
+
+def test_a_cluster_that_came_up_after_its_update_had_ended_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _answers(monkeypatch, _state_with(endpoint=""))
+    _cluster(monkeypatch, endpoint="192.0.2.1")
+    found = deployed_state.former_cluster("dev-cluster", "us-east4", "dev")
+    assert found == deployed_state.FormerCluster()
+
+
+@pytest.mark.parametrize("protected", [True, False])
+def test_a_cluster_that_never_came_up_is_told_apart(
+    monkeypatch: pytest.MonkeyPatch, protected: bool
+) -> None:
+    _answers(monkeypatch, _state_with(deletionProtection=protected))
+    _cluster(monkeypatch, endpoint="")
+    found = deployed_state.former_cluster("dev-cluster", "us-east4", "dev")
+    assert found == deployed_state.FormerCluster(failed=True, held=protected)

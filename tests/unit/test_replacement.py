@@ -56,6 +56,7 @@ def state_of(live: Settings, **cluster: Any) -> State:
     state[CLUSTER_URN] = {
         "name": live.cluster.name,
         "location": live.region,
+        "endpoint": "192.0.2.10",
         "project": project,
         "network": f"projects/{project}/global/networks/{network}",
         "subnetwork": f"projects/{project}/regions/{live.region}/subnetworks/{subnet}",
@@ -214,6 +215,13 @@ def test_a_protected_cluster_that_may_be_replaced_is_told_of_before_the_provider
     assert finding.key == "gpudirect:deletionProtection"
     assert "last state" in finding.why
     assert replacement_guard(state_of(LIVE), edited) == ()
+
+
+@pytest.mark.parametrize("endpoint", ["", None])
+def test_a_cluster_that_never_came_up_is_no_loss(endpoint: str | None) -> None:
+    edited = settings(podCidr="10.8.0.0/14")
+    assert replacement_guard(state_of(LIVE), edited) != ()
+    assert replacement_guard(state_of(LIVE, endpoint=endpoint), edited) == ()
 
 
 def test_half_an_environment_is_guarded_too() -> None:
