@@ -20,6 +20,7 @@ COMMANDS = MappingProxyType(
         "orphans": "Find what an interrupted update left in the cloud.",
         "releases": "List and explain the releases of the lock.",
         "results": "Read, judge and plot NCCL results.",
+        "teardown": "Find what stands in the way of a destroy.",
     }
 )
 """Name of each command, which is its module in `gpudirect.cli`, and its line in the help."""

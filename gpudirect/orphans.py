@@ -208,9 +208,39 @@ class Cloud:
         Raises:
             OrphanSearchError: the API gives no such answer.
         """
+        status, body, message = self._ask(self._addresses[resource.api] + resource.id)
+        if status == 200:
+            return body
+        if status == 404 or "has not been used in project" in message:
+            return None
+        raise OrphanSearchError(
+            f"whether {resource.id} exists cannot be said: the API answered {status} {message}"
+        )
+
+    def firewall_rules(self, project: str) -> Iterator[Mapping[str, Any]]:
+        """Yield every firewall rule of a project as the API shows it.
+
+        Raises:
+            OrphanSearchError: the API gives no such answer.
+        """
+        address = f"{self._addresses['compute']}projects/{project}/global/firewalls"
+        token = ""
+        while True:
+            status, body, message = self._ask(f"{address}?pageToken={token}" if token else address)
+            if status != 200:
+                raise OrphanSearchError(
+                    f"the firewall rules of {project} cannot be listed: the API answered {status} "
+                    f"{message}"
+                )
+            yield from body.get("items") or ()
+            token = str(body.get("nextPageToken") or "")
+            if not token:
+                return
+
+    def _ask(self, address: str) -> tuple[int, Mapping[str, Any], str]:
+        """Return status, body and the message of a refusal."""
         import urllib3
 
-        address = self._addresses[resource.api] + resource.id
         try:
             answer = self._http.request("GET", address)
         except urllib3.exceptions.HTTPError as error:
@@ -219,16 +249,12 @@ class Cloud:
             body = json.loads(answer.data)
         except ValueError:
             body = None
-        if answer.status == 200 and isinstance(body, dict):
-            return body
-        refusal = body.get("error") if isinstance(body, dict) else None
+        if not isinstance(body, dict):
+            # An answer of no such API, whatever its status.
+            return (502 if answer.status == 200 else answer.status), {}, answer.reason or ""
+        refusal = body.get("error")
         message = str(refusal.get("message", "")) if isinstance(refusal, dict) else ""
-        if answer.status == 404 or "has not been used in project" in message:
-            return None
-        raise OrphanSearchError(
-            f"whether {resource.id} exists cannot be said: the API answered {answer.status} "
-            f"{message or answer.reason or ''}"
-        )
+        return answer.status, body, message or answer.reason or ""
 
 
 def read_state(stack: str, *, program: Path | None = None) -> Mapping[str, Any]:

@@ -25,7 +25,7 @@ Examples:
 _CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-class _Trouble(click.ClickException):
+class Trouble(click.ClickException):
     """The search was not possible: exit code 1 is for what was found."""
 
     exit_code = 2
@@ -50,9 +50,9 @@ def command(context: click.Context, stack: str, program: Path | None, as_json: b
     from gpudirect.orphans import Cloud, OrphanSearchError, find_orphans, read_state
 
     folder = program or _CHECKOUT
-    settings = _settings(folder, stack)
+    settings = stack_settings(folder, stack)
     if settings.project is None:
-        raise _Trouble(
+        raise Trouble(
             f"the project of stack {stack!r} is not known: set GOOGLE_PROJECT, or "
             f"`pulumi config set gcp:project PROJECT --stack {stack}`"
         )
@@ -61,7 +61,7 @@ def command(context: click.Context, stack: str, program: Path | None, as_json: b
         cloud = Cloud(settings.universe.domain, os.environ)
         orphans = find_orphans(settings, settings.project, state, cloud)
     except OrphanSearchError as error:
-        raise _Trouble(str(error)) from error
+        raise Trouble(str(error)) from error
     if as_json:
         click.echo(json.dumps([_as_json(orphan) for orphan in orphans], indent=2))
     else:
@@ -69,7 +69,12 @@ def command(context: click.Context, stack: str, program: Path | None, as_json: b
     context.exit(1 if orphans else 0)
 
 
-def _settings(folder: Path, stack: str) -> Settings:
+def stack_settings(folder: Path, stack: str) -> Settings:
+    """Return the settings that a stack's file gives.
+
+    Raises:
+        Trouble: the file is missing or wrong.
+    """
     from gpudirect.settings import SettingsError, load_settings
     from gpudirect.stack_files import (
         StackFileError,
@@ -91,9 +96,9 @@ def _settings(folder: Path, stack: str) -> Settings:
             secret_keys=file.secret_keys,
         )
     except (OSError, UnicodeDecodeError) as error:
-        raise _Trouble(f"the stack's file cannot be read: {error}") from error
+        raise Trouble(f"the stack's file cannot be read: {error}") from error
     except (StackFileError, SettingsError) as error:
-        raise _Trouble(f"{path}: {error}") from error
+        raise Trouble(f"{path}: {error}") from error
 
 
 def _as_json(orphan: Orphan) -> dict[str, object]:

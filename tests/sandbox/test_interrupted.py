@@ -115,6 +115,8 @@ def test_the_command_after_a_kill_is_not_refused_by_a_lock_of_the_dead(life: Lif
 def test_networks_that_a_killed_update_left_are_found_and_not_taken_by_force(life: Life) -> None:
     assert life.done["up over networks"].code != 0
     assert "already exists" in life.done["up over networks"].text
+    hint = f"`python -m gpudirect orphans --stack {STACK}` lists it"
+    assert life.done["up over networks"].text.count(hint) >= 1
     found = {orphan["id"].rpartition("/")[2] for orphan in life.orphans}
     # Those whose creation was on its way, and any that was made and not yet written down.
     assert found & {"staging-net-2", "staging-net-3"}

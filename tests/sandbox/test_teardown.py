@@ -59,6 +59,11 @@ def _changes(done: Done) -> dict[str, list[str]]:
     return {operation: sorted(names) for operation, names in changes.items()}
 
 
+def _whole_state(sandbox: Sandbox) -> list[dict[str, Any]]:
+    resources: list[dict[str, Any]] = sandbox.state(STACK)["deployment"]["resources"]
+    return resources
+
+
 def _of_the_cloud(sandbox: Sandbox) -> set[str]:
     """Return the names of what the state holds of the cloud, without APIs and providers."""
     resources = sandbox.state(STACK)["deployment"].get("resources") or []
@@ -78,12 +83,15 @@ def life(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Life:
 
     done["up"] = sandbox.up(STACK).ok()
     life.resources["up"] = cloud.resources()
+    life.resources["state after up"] = _whole_state(sandbox)
     sandbox.set_config(STACK, deletionProtection="false")
     done["preview without protection"] = preview()
     sandbox.set_config(STACK, deletionProtection="true")
-    done["refused destroy"] = sandbox.destroy(STACK)
-    life.resources["after the refused destroy"] = cloud.resources()
-    life.state["after the refused destroy"] = _of_the_cloud(sandbox)
+    for words in ("", "--skip-preview"):
+        name = f"refused destroy {words}".strip()
+        done[name] = sandbox.pulumi("destroy", "--yes", "--stack", STACK, *words.split())
+        life.resources[f"after the {name}"] = cloud.resources()
+        life.resources[f"state after the {name}"] = _whole_state(sandbox)
 
     sandbox.set_config(STACK, deletionProtection="false")
     done["up without protection"] = sandbox.up(STACK).ok()
@@ -154,17 +162,18 @@ def life(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Life:
     return life
 
 
-def test_deletion_protection_refuses_with_one_sentence_and_nothing_is_lost_in_the_cloud(
-    life: Life,
+@pytest.mark.parametrize("destroy", ["refused destroy", "refused destroy --skip-preview"])
+def test_deletion_protection_refuses_with_one_sentence_and_nothing_is_lost(
+    life: Life, destroy: str
 ) -> None:
-    refused = life.done["refused destroy"]
+    refused = life.done[destroy]
     assert refused.code != 0
-    assert "deletion_protection" in refused.text
     assert "Traceback" not in refused.text
-    assert life.resources["after the refused destroy"] == life.resources["up"]
-    assert {"fabric-net-1", "fabric-sub-4", "fabric-internal-4", "cluster-cluster"} <= life.state[
-        "after the refused destroy"
-    ]
+    errors = [line for line in refused.text.splitlines() if "cannot be deleted" in line]
+    assert len(set(errors)) == 1, errors
+    assert "gpudirect:deletionProtection" in errors[0]
+    assert life.resources[f"after the {destroy}"] == life.resources["up"]
+    assert life.resources[f"state after the {destroy}"] == life.resources["state after up"]
 
 
 def test_turning_protection_off_changes_the_cluster_in_place_and_nothing_else(life: Life) -> None:

@@ -1,0 +1,242 @@
+"""One stack that faults happen to, and the account of what they left.
+
+Owns running commands under fault plans, killing them at a boundary, and the check that cloud and
+state agree afterwards. Does not own which faults there are (`test_faults`, `test_fault_matrix`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+from tests.sandbox.cloud_client import CloudClient, wait_until
+from tests.sandbox.harness import Done, Sandbox
+
+Rule = Mapping[str, Any]
+
+NICS = {"dev": 8, "staging": 4}
+INTERNAL = {"code": "INTERNAL_ERROR", "message": "Internal error."}
+API = "/(compute|container)/v"
+UNSTEADY: Mapping[str, Rule] = {
+    "too many requests": {"path": API, "status": 429, "probability": 0.04, "seed": 1},
+    "internal error": {"path": API, "status": 500, "probability": 0.04, "seed": 2},
+    "unavailable": {"path": API, "status": 503, "probability": 0.04, "seed": 3},
+    "dropped connection": {"path": API, "drop": "before", "probability": 0.04, "seed": 4},
+}
+"""An API that is not well: clients are expected to try again, and nobody notices."""
+
+FAILED: Mapping[str, Mapping[str, Rule]] = {
+    "up": {
+        "failed network": {"operation": r"^networks\.insert", "skip": 1},
+        "failed subnet": {"operation": r"subnetworks\.insert", "skip": 2},
+        "failed rule": {"operation": r"firewalls\.insert", "skip": 3},
+        "failed cluster": {"operation": r"clusters\.create"},
+    },
+    "edit": {"failed cluster update": {"operation": r"clusters\.(update|setLabels|setResource)"}},
+    "destroy": {
+        "failed network deletion": {"operation": r"^networks\.delete", "skip": 1},
+        "failed cluster deletion": {"operation": r"clusters\.delete"},
+    },
+}
+"""Operations that begin and end in an error, once: the command fails, the next one does not."""
+
+TALLY: Counter[str] = Counter()
+"""Over the whole test run: faults `fired`, faults `survived`, resources `left over`."""
+
+_MADE = re.compile(r" (created|deleted|updated) \(")
+
+
+@dataclass
+class Environment:
+    """A stack in a sandbox."""
+
+    sandbox: Sandbox
+    cloud: CloudClient
+    stack: str
+    unsettled: int = 0
+    """Faults that fired since cloud and state were last seen to agree."""
+
+    @property
+    def nics(self) -> int:
+        return NICS[self.stack]
+
+    def run(self, command: str) -> Done:
+        if command == "edit":
+            words = ("config", "set", "--path", "labels.team", "birds", "--stack", self.stack)
+            self.sandbox.pulumi(*words).ok()
+        return (
+            self.sandbox.destroy(self.stack)
+            if command == "destroy"
+            else self.sandbox.up(self.stack)
+        )
+
+    def under(self, plans: Mapping[str, Rule], command: str) -> tuple[Done, dict[str, int]]:
+        """Run a command under plans; return it and how often each plan fired."""
+        for name, rule in plans.items():
+            self.cloud.plan(name, **rule)
+        try:
+            done = self.run(command)
+        finally:
+            fired = {name: self.cloud.end_plan(name) for name in plans}
+        self.count(sum(fired.values()))
+        return done, fired
+
+    def stopped_at(self, operation: str, number: int, command: str, by: signal.Signals) -> int:
+        """Stop a command while its nth operation of a kind is on its way; return the firings.
+
+        Google finishes what it has begun, after its client is gone.
+        """
+        self.cloud.plan("held", operation=operation, skip=number, times=1, hang=True)
+        with self._begun(command) as process:
+            wait_until(
+                lambda: self.cloud.fired("held") > 0 or process.poll() is not None,
+                f"operation {number} of {operation} has begun",
+            )
+            os.kill(process.pid, by)
+            process.communicate()
+        fired = self.cloud.end_plan("held")
+        wait_until(self.cloud.at_rest, "what Google had begun has ended")
+        self.count(fired)
+        return fired
+
+    def killed_after(self, resources: int, command: str) -> int:
+        """Kill a command (SIGKILL) once it has told of so many resources; return how many."""
+        told = 0
+        with self._begun(command) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                told += bool(_MADE.search(line))
+                if told == resources:
+                    os.kill(process.pid, signal.SIGKILL)
+                    break
+            process.communicate()
+        wait_until(self.cloud.at_rest, "what Google had begun has ended")
+        self.count(1)
+        return told
+
+    def _begun(self, command: str) -> Any:
+        words = ("pulumi", "destroy" if command == "destroy" else "up", "--yes", "--skip-preview")
+        return self.sandbox.popen(*words, "--non-interactive", "--stack", self.stack)
+
+    def on_a_full_disk(self, kilobytes: int, command: str) -> Done:
+        """Run a command while the state's folder is a file system of so few kilobytes."""
+        state = self.sandbox.home / "pulumi"
+        kept = state.with_name("kept")
+        copy = f"cp -a {shlex.quote(str(state))}/. {shlex.quote(str(kept))}/"
+        back = f"cp -a {shlex.quote(str(kept))}/. {shlex.quote(str(state))}/"
+        words = "destroy" if command == "destroy" else "up"
+        script = (
+            f"mkdir {shlex.quote(str(kept))} && {copy} && "
+            f"mount -t tmpfs -o size={kilobytes}k none {shlex.quote(str(state))} && {back} && "
+            f"{{ pulumi {words} --yes --non-interactive --stack {self.stack}; code=$?; "
+            f"rm -rf {shlex.quote(str(kept))}/.pulumi; {copy}; exit $code; }}"
+        )
+        done = self.sandbox.run("unshare", "--mount", "--map-root-user", "sh", "-c", script)
+        shutil.rmtree(state / ".pulumi")
+        shutil.move(kept / ".pulumi", state / ".pulumi")
+        shutil.rmtree(kept)
+        self.count(1)
+        return done
+
+    def state_kilobytes(self) -> int:
+        """Return what the state's folder takes on a file system of pages of 4 KiB."""
+        entries = [*(self.sandbox.home / "pulumi").rglob("*")]
+        return sum(4 * -(-max(entry.lstat().st_size, 1) // 4096) for entry in entries)
+
+    @contextmanager
+    def api_server_silent(self) -> Iterator[Callable[[], None]]:
+        """Stop the API server in its tracks until the given function is called.
+
+        Connections are taken, and nothing is said.
+        """
+        servers = [
+            psutil.Process(entry["pid"])
+            for entry in self.sandbox.status()["processes"]
+            if entry["cluster"] and "apiserver" in entry["name"]
+        ]
+        assert servers
+
+        def resume() -> None:
+            for server in servers:
+                server.resume()
+
+        for server in servers:
+            server.suspend()
+        try:
+            yield resume
+        finally:
+            resume()
+            self.count(len(servers))
+
+    def repair(self) -> int:
+        """Take orphans into the state by the printed lines; return how many there were."""
+        words = ("-m", "gpudirect", "orphans", "--stack", self.stack, "--json")
+        orphans = json.loads(self.sandbox.run(sys.executable, *words).text)
+        for orphan in orphans:
+            if "clusters" not in orphan["id"]:
+                self.sandbox.run(*shlex.split(orphan["import"]), "--yes").ok()
+        return len(orphans)
+
+    def converge(self) -> Done:
+        """Run `up`; where names are taken, take the orphans over and run it again."""
+        done = self.run("up")
+        if done.code != 0 and self.repair():
+            done = self.run("up")
+        return done.ok()
+
+    def in_the_cloud(self) -> list[str]:
+        """Return the paths of what users have there, each as often as it is there."""
+        return sorted(
+            f"{r['kind']}/{r['name']}" for r in self.cloud.resources() if r["madeBy"] == "user"
+        )
+
+    def in_the_state(self) -> list[str]:
+        """Return the same of what the state holds."""
+        resources = self.sandbox.state(self.stack)["deployment"].get("resources") or []
+        kinds = ("gcp:compute/", "gcp:container/")
+        return sorted(
+            "/".join(r["id"].split("/")[-2:]) for r in resources if r["type"].startswith(kinds)
+        )
+
+    def check(self, nics: int) -> None:
+        """Fail unless cloud and state agree on a whole environment, or on none."""
+        cloud, state = self.in_the_cloud(), self.in_the_state()
+        TALLY["left over"] += len((Counter(cloud) - Counter(state)).keys())
+        assert cloud == state
+        assert len(cloud) == (3 * nics + 1 if nics else 0)
+        text = json.dumps(self.sandbox.state(self.stack))
+        assert "PRIVATE KEY" not in text
+        assert self.sandbox.environment["GOOGLE_OAUTH_ACCESS_TOKEN"] not in text
+        TALLY["survived"] += self.unsettled
+        self.unsettled = 0
+
+    def count(self, fired: int) -> None:
+        """Note that faults have happened; the next check says whether they were survived."""
+        TALLY["fired"] += fired
+        self.unsettled += fired
+
+
+def can_mount() -> bool:
+    """Return whether this machine lets a test have a file system of its own."""
+    try:
+        done = subprocess.run(
+            ["unshare", "--mount", "--map-root-user", "mount", "-t", "tmpfs", "none", "/mnt"],
+            capture_output=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        return False
+    return done.returncode == 0
