@@ -6,6 +6,7 @@ R18, R19, R20 and R26 are in `test_teardown`.
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from typing import Any
 
@@ -16,6 +17,8 @@ from tests.sandbox.harness import PROJECT_FOLDER, Done, Sandbox
 
 STACK = "staging"
 NAMESPACE = "gpudirect-system"
+KINDS = ("networks.networking.gke.io", "gkenetworkparamsets.networking.gke.io")
+KINDS_LATER_SECONDS = 8.0
 GOLDEN = PROJECT_FOLDER / "tests" / "contract" / "urns" / f"{STACK}.json"
 
 
@@ -27,13 +30,13 @@ def stack(sandbox: Sandbox) -> str:
 
 
 def test_urns_under_the_real_engine_are_those_of_the_stored_list(  # [R42]
-    over_a_namespace: dict[str, Any],
+    life: dict[str, Any],
 ) -> None:
     # The recording engine writes the stack's own type before the top ones; the run is off here.
     stored = {urn.replace("pulumi:pulumi:Stack$", "") for urn in json.loads(GOLDEN.read_text())}
     expected = {urn for urn in stored if not urn.endswith("::smoke-test-run")}
     of_the_engine = ("::pulumi:pulumi:Stack::", "::default")
-    found = [u for u in over_a_namespace["urns"] if not any(part in u for part in of_the_engine)]
+    found = [u for u in life["urns"] if not any(part in u for part in of_the_engine)]
     assert sorted(found) == sorted(expected)
 
 
@@ -54,7 +57,7 @@ def test_preview_of_an_empty_stack_needs_no_cluster_and_fetches_nothing(
     assert cloud.operations() == []
 
 
-@pytest.mark.parametrize("path", ["clusterName", "labels.token"])
+@pytest.mark.parametrize("path", ["clusterName", "labels.token", "other:extra.token"])
 def test_a_secret_in_the_config_appears_nowhere_in_clear(
     sandbox: Sandbox, stack: str, path: str
 ) -> None:
@@ -65,62 +68,106 @@ def test_a_secret_in_the_config_appears_nowhere_in_clear(
         assert secret not in done.text
         assert secret not in json.dumps(sandbox.state(stack))
         assert "Traceback" not in done.text
+        # What is not this program's own is not its business.
+        assert (done.code != 0) is not path.startswith("other:")
         if done.code != 0:
             assert f"gpudirect:{path.partition('.')[0]}" in done.text
     finally:
         sandbox.pulumi("config", "rm", path.partition(".")[0], "--stack", stack).ok()
 
 
+def _without_addons(stack: str) -> list[str]:
+    """Return the options of an `up` that ends with the cluster."""
+    parts = ("GpuNetworkFabric", "AutopilotCluster")
+    targets = [f"urn:pulumi:{stack}::gpudirect::gpudirect:index:{kind}**" for kind in parts]
+    return [word for target in targets for word in ("--target", target)]
+
+
 @pytest.fixture(scope="module")
-def over_a_namespace(sandbox: Sandbox, stack: str) -> dict[str, Any]:
-    """Somebody made the addons' namespace between the cluster and the addons."""
-    targets = [
-        f"urn:pulumi:{stack}::gpudirect::gpudirect:index:{kind}**"
-        for kind in ("GpuNetworkFabric", "AutopilotCluster")
-    ]
-    words = [word for target in targets for word in ("--target", target)]
-    done: dict[str, Any] = {"cluster": sandbox.up(stack, *words).ok()}
+def life(sandbox: Sandbox, stack: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """One stack: kinds that come late, a killed update's objects, somebody else's namespace."""
+    done: dict[str, Any] = {"cluster": sandbox.up(stack, *_without_addons(stack)).ok()}
     context = CloudClient(sandbox.environment).clusters()[0]["context"]
     kubectl = ("kubectl", "--context", context)
-    sandbox.run(*kubectl, "create", "namespace", NAMESPACE).ok()
-    done["refused"] = sandbox.up(stack)
-    done["still there"] = sandbox.run(*kubectl, "get", "namespace", NAMESPACE)
-    sandbox.run(*kubectl, "delete", "namespace", NAMESPACE).ok()
+
+    def forget_the_namespace() -> None:
+        urns = [r["urn"] for r in sandbox.state(stack)["deployment"]["resources"]]
+        urn = next(urn for urn in urns if urn.endswith("::addons-namespace"))
+        words = ("state", "delete", urn, "--target-dependents", "--yes", "--stack", stack)
+        sandbox.pulumi(*words).ok()
+
+    # The kinds of multi-networking come some seconds later than the API server.
+    kinds = tmp_path_factory.mktemp("kinds") / "kinds.json"
+    listed = json.loads(sandbox.run(*kubectl, "get", "crd", *KINDS, "-o", "json").ok().text)
+    for item in listed["items"]:
+        item["metadata"] = {"name": item["metadata"]["name"]}
+    kinds.write_text(json.dumps(listed))
+    sandbox.run(*kubectl, "delete", "crd", *KINDS).ok()
+    create = (*kubectl, "create", "-f", str(kinds))
+    later = threading.Timer(KINDS_LATER_SECONDS, lambda: sandbox.run(*create).ok())
+    later.start()
     done["up"] = sandbox.up(stack)
+    later.join()
     done["urns"] = [r["urn"] for r in sandbox.state(stack)["deployment"]["resources"]]
-    # As an update leaves them that dies between the making and the writing down.
-    for name in ("addons-namespace", "addons-installer"):
-        urn = next(urn for urn in done["urns"] if urn.endswith(f"::{name}"))
-        sandbox.pulumi("state", "delete", urn, "--target-dependents", "--yes", "--stack", stack)
+
+    # As an update leaves it that dies between the making and the writing down.
+    forget_the_namespace()
     done["up over its own"] = sandbox.up(stack)
+
+    label = ("label", "namespace", NAMESPACE)
+    forget_the_namespace()
+    sandbox.run(*kubectl, *label, "gpudirect-stack-").ok()
+    done["refused"] = sandbox.up(stack)
+    done["still there"] = sandbox.run(*kubectl, "get", "namespace", NAMESPACE, "-o", "json")
+    sandbox.run(*kubectl, *label, "--overwrite", f"gpudirect-stack={STACK}").ok()
+    done["up over the label"] = sandbox.up(stack)
     done["destroy"] = sandbox.destroy(stack)
     done["left"] = CloudClient(sandbox.environment).resources()
     return done
 
 
-def test_a_namespace_that_exists_is_named_and_not_taken_over(
-    over_a_namespace: dict[str, Any],
+def test_kinds_that_come_later_than_the_api_server_are_waited_for(  # [R30]
+    life: dict[str, Any],
 ) -> None:
-    refused: Done = over_a_namespace["refused"]
+    done: Done = life["up"].ok()
+    assert done.seconds > KINDS_LATER_SECONDS
+
+
+def test_what_this_stack_made_before_it_was_killed_is_taken_back(life: dict[str, Any]) -> None:
+    done: Done = life["up over its own"].ok()
+    assert "addons-namespace" in done.text
+
+
+def test_a_namespace_that_exists_is_named_and_not_taken_over(  # [R33]
+    life: dict[str, Any],
+) -> None:
+    refused: Done = life["refused"]
     assert refused.code != 0
     assert f'namespaces "{NAMESPACE}" already exists in the cluster' in refused.text
-    assert (
-        f"kubectl label namespace {NAMESPACE} --overwrite gpudirect-stack={STACK}" in refused.text
-    )
+    remedy = f"kubectl label namespace {NAMESPACE} --overwrite gpudirect-stack={STACK}"
+    assert remedy in refused.text
     assert "Traceback" not in refused.text
-    over_a_namespace["still there"].ok()
+    labels = json.loads(life["still there"].ok().text)["metadata"]["labels"]
+    assert "gpudirect-stack" not in labels
 
 
-def test_without_it_the_next_up_converges_and_destroy_leaves_nothing(
-    over_a_namespace: dict[str, Any],
+def test_with_the_printed_label_it_is_given_to_the_stack_and_goes_with_it(
+    life: dict[str, Any],
 ) -> None:
-    over_a_namespace["up"].ok()
-    over_a_namespace["destroy"].ok()
-    assert over_a_namespace["left"] == []
+    life["up over the label"].ok()
+    life["destroy"].ok()
+    assert life["left"] == []
 
 
-def test_what_this_stack_made_before_it_was_killed_is_taken_back(
-    over_a_namespace: dict[str, Any],
+@pytest.mark.soak
+def test_a_cluster_without_the_kinds_of_multi_networking_is_told_so(  # [R30]
+    sandbox: Sandbox, stack: str
 ) -> None:
-    done: Done = over_a_namespace["up over its own"].ok()
-    assert "addons-namespace" in done.text
+    sandbox.up(stack, *_without_addons(stack)).ok()
+    context = CloudClient(sandbox.environment).clusters()[0]["context"]
+    sandbox.run("kubectl", "--context", context, "delete", "crd", *KINDS).ok()
+    refused = sandbox.up(stack)
+    assert refused.code != 0
+    assert "multi-networking is not enabled on this cluster?" in refused.text
+    assert "Traceback" not in refused.text
+    sandbox.destroy(stack).ok()
