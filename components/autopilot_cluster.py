@@ -160,6 +160,8 @@ class AutopilotCluster(pulumi.ComponentResource):
             # A creation that failed leaves a cluster without an address in the state, and no update
             # in place gives it one.
             replace_on_changes=["#initerror", _PROTECTION] if anew else None,
+            # Its name is its own: two of them cannot be there at once.
+            delete_before_replace=True,
             # The cluster's nodes hold NICs in the GPU subnets although no property says so. Without
             # the edge destroy would delete both at once, and Google refuses a subnet that is in
             # use. The API must be on before the first call.

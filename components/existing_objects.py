@@ -5,13 +5,15 @@ Owns the hook that looks before an object is made there. Does not own whose an o
 """
 
 import asyncio
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import pulumi
 
 from components.deployed_state import STACK_LABEL
-from gpudirect.existing_objects import ForeignObjectError, check_owner
+from gpudirect.cluster_access import connect
+from gpudirect.existing_objects import check_owner
 
 
 def foreign_object_guard(
@@ -27,15 +29,19 @@ def foreign_object_guard(
         kubeconfig: The way into the cluster.
         stack_label: The value that `STACK_LABEL` has on what this stack made.
     """
+    client: asyncio.Future[Any] | None = None
+
+    async def connected() -> Any:
+        access = json.loads(await kubeconfig.future() or "")
+        return await asyncio.to_thread(connect, access)
 
     async def check(planned: pulumi.ResourceHookArgs) -> None:
+        nonlocal client
+        # One login serves all objects.
+        client = client or asyncio.ensure_future(connected())
         document: Mapping[str, Any] = planned.new_inputs or {}
-        access = await kubeconfig.future()
-        try:
-            await asyncio.to_thread(
-                check_owner, access or "", document, label=STACK_LABEL, owner=stack_label
-            )
-        except ForeignObjectError as error:
-            raise pulumi.RunError(str(error)) from None
+        await asyncio.to_thread(
+            check_owner, await client, document, label=STACK_LABEL, owner=stack_label
+        )
 
     return pulumi.ResourceHook(f"{name}-foreign", check)

@@ -6,11 +6,8 @@ Owns the one question to the API server and the sentence that refuses. Does not 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-
-from gpudirect.cluster_access import connect
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -22,20 +19,19 @@ class ForeignObjectError(ValueError):
     """An object of that name is there and is somebody else's; the text says what to do."""
 
 
-def check_owner(kubeconfig: str, document: Mapping[str, Any], *, label: str, owner: str) -> None:
+def check_owner(client: ApiClient, document: Mapping[str, Any], *, label: str, owner: str) -> None:
     """Return unless an object of the document's kind and name exists and is somebody else's.
 
     Args:
-        kubeconfig: As JSON text.
+        client: The way into the cluster.
         document: `apiVersion`, `kind` and `metadata` of what is to be made.
         label: The label that says who made an object.
         owner: Its value on this stack's own objects.
 
     Raises:
         ForeignObjectError: it exists and does not carry the label.
-        ClusterAccessError: there is no way into the cluster.
     """
-    labels = _labels(connect(json.loads(kubeconfig)), document)
+    labels = _labels(client, document)
     if labels is None or labels.get(label) == owner:
         return
     kind, metadata = document["kind"], document["metadata"]

@@ -41,6 +41,7 @@ class Registration:
     protect: bool
     provider: str
     replaced_on: tuple[str, ...]
+    deleted_before_replaced: bool
     ignored: tuple[str, ...]
     hooks: frozenset[str]
 
@@ -119,6 +120,7 @@ class _Monitor(mocks.MockMonitor):
                     protect=request.protect,
                     provider=request.provider,
                     replaced_on=tuple(request.replaceOnChanges),
+                    deleted_before_replaced=request.deleteBeforeReplace,
                     ignored=tuple(request.ignoreChanges),
                     hooks=frozenset(
                         name for _, names in request.hooks.ListFields() for name in names

@@ -58,6 +58,7 @@ def _dead_in_state(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureReque
 def test_a_cluster_that_never_came_up_is_replaced(wanted: bool) -> None:
     cluster = _run(deletionProtection=wanted).one(CLUSTER)
     assert cluster.replaced_on == ("#initerror", "deletionProtection")
+    assert cluster.deleted_before_replaced, "the new one has the same name"
     assert cluster.inputs["deletionProtection"] is wanted
 
 

@@ -29,17 +29,6 @@ def stack(sandbox: Sandbox) -> str:
     return STACK
 
 
-def test_urns_under_the_real_engine_are_those_of_the_stored_list(  # [R42]
-    life: dict[str, Any],
-) -> None:
-    # The recording engine writes the stack's own type before the top ones; the run is off here.
-    stored = {urn.replace("pulumi:pulumi:Stack$", "") for urn in json.loads(GOLDEN.read_text())}
-    expected = {urn for urn in stored if not urn.endswith("::smoke-test-run")}
-    of_the_engine = ("::pulumi:pulumi:Stack::", "::default")
-    found = [u for u in life["urns"] if not any(part in u for part in of_the_engine)]
-    assert sorted(found) == sorted(expected)
-
-
 def test_preview_of_an_empty_stack_needs_no_cluster_and_fetches_nothing(
     sandbox: Sandbox, stack: str
 ) -> None:
@@ -83,6 +72,13 @@ def _without_addons(stack: str) -> list[str]:
     return [word for target in targets for word in ("--target", target)]
 
 
+def _serve_kinds(sandbox: Sandbox, context: str, *, served: bool) -> None:
+    """Let the API server know the kinds of multi-networking, or not."""
+    patch = json.dumps([{"op": "replace", "path": "/spec/versions/0/served", "value": served}])
+    words = ("kubectl", "--context", context, "patch", "crd", *KINDS, "--type=json", "-p", patch)
+    sandbox.run(*words).ok()
+
+
 @pytest.fixture(scope="module")
 def life(sandbox: Sandbox, stack: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """One stack: kinds that come late, a killed update's objects, somebody else's namespace."""
@@ -97,14 +93,10 @@ def life(sandbox: Sandbox, stack: str, tmp_path_factory: pytest.TempPathFactory)
         sandbox.pulumi(*words).ok()
 
     # The kinds of multi-networking come some seconds later than the API server.
-    kinds = tmp_path_factory.mktemp("kinds") / "kinds.json"
-    listed = json.loads(sandbox.run(*kubectl, "get", "crd", *KINDS, "-o", "json").ok().text)
-    for item in listed["items"]:
-        item["metadata"] = {"name": item["metadata"]["name"]}
-    kinds.write_text(json.dumps(listed))
-    sandbox.run(*kubectl, "delete", "crd", *KINDS).ok()
-    create = (*kubectl, "create", "-f", str(kinds))
-    later = threading.Timer(KINDS_LATER_SECONDS, lambda: sandbox.run(*create).ok())
+    _serve_kinds(sandbox, context, served=False)
+    later = threading.Timer(
+        KINDS_LATER_SECONDS, lambda: _serve_kinds(sandbox, context, served=True)
+    )
     later.start()
     done["up"] = sandbox.up(stack)
     later.join()
@@ -124,6 +116,17 @@ def life(sandbox: Sandbox, stack: str, tmp_path_factory: pytest.TempPathFactory)
     done["destroy"] = sandbox.destroy(stack)
     done["left"] = CloudClient(sandbox.environment).resources()
     return done
+
+
+def test_urns_under_the_real_engine_are_those_of_the_stored_list(  # [R42]
+    life: dict[str, Any],
+) -> None:
+    # The recording engine writes the stack's own type before the top ones; the run is off here.
+    stored = {urn.replace("pulumi:pulumi:Stack$", "") for urn in json.loads(GOLDEN.read_text())}
+    expected = {urn for urn in stored if not urn.endswith("::smoke-test-run")}
+    of_the_engine = ("::pulumi:pulumi:Stack::", "::default")
+    found = [u for u in life["urns"] if not any(part in u for part in of_the_engine)]
+    assert sorted(found) == sorted(expected)
 
 
 def test_kinds_that_come_later_than_the_api_server_are_waited_for(  # [R30]
@@ -165,7 +168,7 @@ def test_a_cluster_without_the_kinds_of_multi_networking_is_told_so(  # [R30]
 ) -> None:
     sandbox.up(stack, *_without_addons(stack)).ok()
     context = CloudClient(sandbox.environment).clusters()[0]["context"]
-    sandbox.run("kubectl", "--context", context, "delete", "crd", *KINDS).ok()
+    _serve_kinds(sandbox, context, served=False)
     refused = sandbox.up(stack)
     assert refused.code != 0
     assert "multi-networking is not enabled on this cluster?" in refused.text

@@ -42,8 +42,7 @@ class ApiServer:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                known = self.path == "/version/" or self.path in outer.labels
-                status = outer.status.get(self.path, 200 if known else 404)
+                status = outer.status.get(self.path, 200 if self.path in outer.labels else 404)
                 body = json.dumps({"metadata": {"labels": outer.labels.get(self.path)}}).encode()
                 self.send_response_only(status)
                 self.send_header("Content-Type", "application/json")
@@ -55,22 +54,11 @@ class ApiServer:
                 """Print nothing."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.kubeconfig = json.dumps(
-            {
-                "current-context": "c",
-                "clusters": [
-                    {
-                        "name": "c",
-                        "cluster": {"server": f"http://127.0.0.1:{self.server.server_port}"},
-                    }
-                ],
-                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
-                "users": [{"name": "c", "user": {}}],
-            }
-        )
+        address = f"http://127.0.0.1:{self.server.server_port}"
+        self.client = kubernetes.client.ApiClient(kubernetes.client.Configuration(host=address))
 
     def check(self, document: dict[str, Any]) -> None:
-        check_owner(self.kubeconfig, document, label=LABEL, owner=OWNER)
+        check_owner(self.client, document, label=LABEL, owner=OWNER)
 
 
 @pytest.fixture
@@ -78,7 +66,8 @@ def api() -> Iterator[ApiServer]:
     made = ApiServer()
     thread = threading.Thread(target=made.server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield made
+    with made.client:
+        yield made
     made.server.shutdown()
     thread.join()
     made.server.server_close()
