@@ -48,7 +48,7 @@ def _say_once(sign: str, sentence: str) -> Callable[[pulumi.ErrorHookArgs], bool
 
     def hint(failed: pulumi.ErrorHookArgs) -> bool:
         nonlocal said
-        found = any(sign in error for error in failed.errors)
+        found = any(sign in error.lower() for error in failed.errors)
         if failed.failed_operation == "create" and found and not said:
             said = True
             pulumi.log.error(sentence)

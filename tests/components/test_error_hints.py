@@ -13,6 +13,10 @@ TAKEN = (
     "1 error occurred:\n\t* Error creating Network: googleapi: Error 409: The resource "
     "'projects/p/global/networks/n' already exists, alreadyExists"
 )
+TAKEN_CLUSTER = (
+    "1 error occurred:\n\t* googleapi: Error 409: Already exists: "
+    "projects/p/locations/l/clusters/c., alreadyExists"
+)
 UNKNOWN_KIND = 'no matches for kind "Network" in version "networking.gke.io/v1"'
 
 
@@ -31,9 +35,12 @@ def _failed(error: str, operation: str = "create") -> Any:
     )
 
 
-def test_a_name_that_is_taken_leads_to_the_search_for_orphans_once(said: list[str]) -> None:
+@pytest.mark.parametrize("error", [TAKEN, TAKEN_CLUSTER])
+def test_a_name_that_is_taken_leads_to_the_search_for_orphans_once(
+    said: list[str], error: str
+) -> None:
     hook = error_hints.orphan_hint("fabric")
-    assert [hook(_failed(TAKEN)), hook(_failed(TAKEN))] == [False, False]
+    assert [hook(_failed(error)), hook(_failed(error))] == [False, False]
     assert len(said) == 1
     assert "`python -m gpudirect orphans --stack dev`" in said[0]
 
