@@ -11,6 +11,7 @@ import json
 import os
 import re
 import signal
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,6 +89,8 @@ def life(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Life:
     sandbox.set_config(STACK, deletionProtection="false")
     done["preview without protection"] = preview()
     sandbox.set_config(STACK, deletionProtection="true")
+    look = (sys.executable, "-m", "gpudirect", "teardown", "--stack", STACK, "--json")
+    done["look at what is protected"] = sandbox.run(*look)
     for words in ("", "--skip-preview"):
         name = f"refused destroy {words}".strip()
         done[name] = sandbox.pulumi("destroy", "--yes", "--stack", STACK, *words.split())
@@ -131,6 +134,7 @@ def life(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Life:
             "sourceRanges": ["10.0.0.0/8"],
         },
     )
+    done["look at other people's things"] = sandbox.run(*look)
     processes = [p for p in sandbox.status()["processes"] if p["cluster"]]
     life.processes = [process["pid"] for process in processes]
     servers = [p["pid"] for p in processes if "apiserver" in p["name"]]
@@ -174,6 +178,22 @@ def test_deletion_protection_refuses_with_one_sentence_and_nothing_is_lost(
     assert {urn.partition("Stash::")[2] for urn in named} == {"gpudirect:deletionProtection"}
     assert life.resources[f"after the {destroy}"] == life.resources["up"]
     assert life.resources[f"state after the {destroy}"] == life.resources["state after up"]
+
+
+def test_a_look_before_the_destroy_names_what_it_would_meet(life: Life) -> None:
+    protected = life.done["look at what is protected"]
+    assert protected.code == 1
+    assert [entry["what"] for entry in json.loads(protected.text)["obstacles"]] == [
+        "gpudirect:deletionProtection of cluster staging-cluster"
+    ]
+    others = life.done["look at other people's things"]
+    assert others.code == 1
+    found = json.loads(others.text)
+    assert found["clusterSilent"] is None
+    assert {entry["what"]: entry["stops"] for entry in found["obstacles"]} == {
+        f"firewall rule {FOREIGN_RULE}": True,
+        "Service default/front": False,
+    }
 
 
 def test_turning_protection_off_changes_the_cluster_in_place_and_nothing_else(life: Life) -> None:
