@@ -15,8 +15,6 @@ import pytest
 from tests.sandbox.cloud_client import CloudClient
 from tests.sandbox.harness import PROJECT_FOLDER, Done, Sandbox
 
-pytestmark = pytest.mark.soak
-
 STACK = "staging"
 NAMESPACE = "gpudirect-system"
 KINDS = ("networks.networking.gke.io", "gkenetworkparamsets.networking.gke.io")
