@@ -57,7 +57,7 @@ def environments(say: Say) -> Result:
         result.series.append(_series(title, unit, values))
         most = max(values)
         result.add(f"{title}, {most} environments / 1", values[most] / values[1], "x")
-    result.add("destroy with 7 others beside it", destroy[0])
+    result.add(f"destroy with {len(names) - 1} others beside it", destroy[0])
     result.add("destroy of the last one", destroy[-1])
     return result
 
