@@ -24,8 +24,6 @@ from tests.sandbox.gate import (
 )
 from tests.sandbox.harness import Done, Sandbox
 
-pytestmark = pytest.mark.soak
-
 ZONE = "us-east4-b"
 SEVEN_NICS = "export NCCL_FASTRAK_IFNAME=eth1,eth2,eth3,eth4,eth5,eth6,eth7"
 

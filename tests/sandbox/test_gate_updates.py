@@ -15,8 +15,6 @@ import pytest
 from tests.sandbox.gate import STACK, SYSTEM, Environment
 from tests.sandbox.harness import Done, Sandbox
 
-pytestmark = pytest.mark.soak
-
 
 @pytest.fixture(scope="module")
 def environment(sandbox: Sandbox) -> Iterator[Environment]:
