@@ -9,7 +9,7 @@ REQUIREMENTS := requirements.txt requirements-tools.txt requirements-dev.txt
 INSTALLED := $(VENV)/.installed-$(shell cat $(REQUIREMENTS) | cksum | tr ' ' '-')
 SOURCES := __main__.py benchmarks components gpudirect sandbox tests
 FAST_TESTS := tests/unit tests/components tests/contract
-PYTEST := -m pytest -n logical --dist loadgroup -m 'not cloud and not soak'
+PYTEST := -m pytest -n logical -m 'not cloud and not soak'
 
 .DEFAULT_GOAL := help
 .PHONY: help sandbox check lint test benchmark soak clean

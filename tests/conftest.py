@@ -1,18 +1,23 @@
-"""How the tests are spread over the cores (`pytest -n … --dist loadgroup`)."""
+"""How the tests are spread over the cores (`pytest -n …`)."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-TESTS = Path(__file__).parent
 ONE_AT_A_TIME = ("gke", "sandbox", "sandbox_runtime")
 """Tiers that start control planes: one process for each tier, so that not all cores run them."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        file = item.path.relative_to(TESTS)
-        group = file.parts[0] if file.parts[0] in ONE_AT_A_TIME else str(file)
-        item.add_marker(pytest.mark.xdist_group(group))
+class TierScheduling(LoadScopeScheduling):  # type: ignore[misc] # it has no types
+    """A file's tests stay together, for its fixtures; those of some tiers as a whole."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        tests, tier, _ = nodeid.split("/", 2)
+        return f"{tests}/{tier}" if tier in ONE_AT_A_TIME else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return TierScheduling(config, log)
