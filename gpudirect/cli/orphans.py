@@ -13,34 +13,22 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpudirect.cli.live_stack import Trouble, live_stack_options, stack_settings
+
 if TYPE_CHECKING:
     from gpudirect.orphans import Orphan
-    from gpudirect.settings import Settings
 
 _EXAMPLES = """\b
 Examples:
   python -m gpudirect orphans --stack dev
   python -m gpudirect orphans --stack dev --json
 """
-_CHECKOUT = Path(__file__).resolve().parents[2]
-
-
-class Trouble(click.ClickException):
-    """The search was not possible: exit code 1 is for what was found."""
-
-    exit_code = 2
 
 
 @click.command("orphans", epilog=_EXAMPLES)
-@click.option("--stack", envvar="GPUDIRECT_STACK", metavar="NAME", required=True, help="The stack.")
-@click.option(
-    "--program",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder of the Pulumi program.  [default: this checkout]",
-)
-@click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
+@live_stack_options
 @click.pass_context
-def command(context: click.Context, stack: str, program: Path | None, as_json: bool) -> None:
+def command(context: click.Context, stack: str, folder: Path, as_json: bool) -> None:
     """Find what exists in the cloud under the stack's names and is in no state.
 
     An update that is killed can leave such things; the next one is then refused with "already
@@ -49,17 +37,11 @@ def command(context: click.Context, stack: str, program: Path | None, as_json: b
     """
     from gpudirect.orphans import Cloud, OrphanSearchError, find_orphans, read_state
 
-    folder = program or _CHECKOUT
-    settings = stack_settings(folder, stack)
-    if settings.project is None:
-        raise Trouble(
-            f"the project of stack {stack!r} is not known: set GOOGLE_PROJECT, or "
-            f"`pulumi config set gcp:project PROJECT --stack {stack}`"
-        )
+    settings, project = stack_settings(folder, stack)
     try:
         state = read_state(stack, program=folder)
         cloud = Cloud(settings.universe.domain, os.environ)
-        orphans = find_orphans(settings, settings.project, state, cloud)
+        orphans = find_orphans(settings, project, state, cloud)
     except OrphanSearchError as error:
         raise Trouble(str(error)) from error
     if as_json:
@@ -67,38 +49,6 @@ def command(context: click.Context, stack: str, program: Path | None, as_json: b
     else:
         _print(orphans, stack)
     context.exit(1 if orphans else 0)
-
-
-def stack_settings(folder: Path, stack: str) -> Settings:
-    """Return the settings that a stack's file gives.
-
-    Raises:
-        Trouble: the file is missing or wrong.
-    """
-    from gpudirect.settings import SettingsError, load_settings
-    from gpudirect.stack_files import (
-        StackFileError,
-        declared_keys,
-        merged_values,
-        parse_stack_file,
-    )
-
-    path = folder / f"Pulumi.{stack.rpartition('/')[2]}.yaml"
-    try:
-        declared = declared_keys(folder / "Pulumi.yaml")
-        text = path.read_text(encoding="utf-8")
-        file = parse_stack_file(text, path=str(path), stack_name=stack)
-        return load_settings(
-            stack_name=stack.rpartition("/")[2],
-            values=merged_values(file, declared),
-            gcp=file.gcp,
-            environ=os.environ,
-            secret_keys=file.secret_keys,
-        )
-    except (OSError, UnicodeDecodeError) as error:
-        raise Trouble(f"the stack's file cannot be read: {error}") from error
-    except (StackFileError, SettingsError) as error:
-        raise Trouble(f"{path}: {error}") from error
 
 
 def _as_json(orphan: Orphan) -> dict[str, object]:

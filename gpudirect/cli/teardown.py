@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpudirect.cli.live_stack import Trouble, live_stack_options, stack_settings
+
 if TYPE_CHECKING:
     from gpudirect.settings import Settings
     from gpudirect.teardown import Obstacle
@@ -24,39 +26,25 @@ Examples:
   python -m gpudirect teardown --stack dev
   python -m gpudirect teardown --stack dev --json
 """
-_CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 @click.command("teardown", epilog=_EXAMPLES)
-@click.option("--stack", envvar="GPUDIRECT_STACK", metavar="NAME", required=True, help="The stack.")
-@click.option(
-    "--program",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder of the Pulumi program.  [default: this checkout]",
-)
-@click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
+@live_stack_options
 @click.pass_context
-def command(context: click.Context, stack: str, program: Path | None, as_json: bool) -> None:
+def command(context: click.Context, stack: str, folder: Path, as_json: bool) -> None:
     """Find what stands in the way of `pulumi destroy`.
 
     Looks at the state, at the firewall rules in the stack's networks and at what users have in the
     cluster; changes nothing. Exit code 1 says that a destroy would not get through.
     """
-    from gpudirect.cli.orphans import Trouble, stack_settings
     from gpudirect.orphans import Cloud, OrphanSearchError, read_state
     from gpudirect.teardown import foreign_rules, protection
 
-    folder = program or _CHECKOUT
-    settings = stack_settings(folder, stack)
-    if settings.project is None:
-        raise Trouble(
-            f"the project of stack {stack!r} is not known: set GOOGLE_PROJECT, or "
-            f"`pulumi config set gcp:project PROJECT --stack {stack}`"
-        )
+    settings, project = stack_settings(folder, stack)
     try:
         found = [
             *protection(read_state(stack, program=folder), settings),
-            *foreign_rules(settings, settings.project, Cloud(settings.universe.domain, os.environ)),
+            *foreign_rules(settings, project, Cloud(settings.universe.domain, os.environ)),
         ]
     except OrphanSearchError as error:
         raise Trouble(str(error)) from error
