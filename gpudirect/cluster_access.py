@@ -7,19 +7,17 @@ Owns the way in and the sentence that says why there is none. Does not own what 
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpudirect.installed_programs import NoAnswerError, ask
 from gpudirect.kubeconfig import AUTH_PLUGIN
 from gpudirect.redaction import redact
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-_CHECKOUT = Path(__file__).resolve().parent.parent
-_PULUMI_TIMEOUT_SECONDS = 120
 _ANSWER_TIMEOUT_SECONDS = (5, 20)
 
 
@@ -37,33 +35,15 @@ def read_stack_kubeconfig(stack: str, *, program: Path | None = None) -> dict[st
     Raises:
         ClusterAccessError: no Pulumi, no such stack, or no kubeconfig in it.
     """
-    command = ["pulumi", "stack", "output", "kubeconfig", "--show-secrets", "--non-interactive"]
+    command = ("pulumi", "stack", "output", "kubeconfig", "--show-secrets", "--non-interactive")
     try:
-        answer = subprocess.run(
-            [*command, "--stack", stack],
-            cwd=program or _CHECKOUT,
-            capture_output=True,
-            text=True,
-            timeout=_PULUMI_TIMEOUT_SECONDS,
-            check=False,
-        )
-    except FileNotFoundError as error:
+        text = ask(*command, "--stack", stack, folder=program)
+    except NoAnswerError as error:
         raise ClusterAccessError(
-            "pulumi is not on PATH, so the kubeconfig of a stack cannot be read. Install it, or "
-            "name a file with --kubeconfig."
+            f"the kubeconfig of stack {stack!r} cannot be read: {redact(str(error))}. "
+            "`pulumi stack ls` lists the stacks; --kubeconfig names a file instead."
         ) from error
-    except subprocess.TimeoutExpired as error:
-        raise ClusterAccessError(
-            f"pulumi gave no answer about stack {stack!r} within {_PULUMI_TIMEOUT_SECONDS} s."
-        ) from error
-    if answer.returncode != 0:
-        # The answer itself is never repeated: it may hold the secret.
-        words = redact(answer.stderr.strip().removeprefix("error: ")[:500])
-        raise ClusterAccessError(
-            f"the kubeconfig of stack {stack!r} cannot be read: {words}. `pulumi stack ls` lists "
-            "the stacks."
-        )
-    return _kubeconfig(answer.stdout, f"output kubeconfig of stack {stack!r}")
+    return _kubeconfig(text, f"output kubeconfig of stack {stack!r}")
 
 
 def read_kubeconfig_file(path: Path) -> dict[str, Any]:

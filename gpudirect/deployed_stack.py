@@ -7,17 +7,14 @@ everything comes from the stack's state.
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gpudirect.installed_programs import NoAnswerError, ask
 from gpudirect.releases import ReleaseLockError, load_releases
 from gpudirect.stacks import STACKS
 from gpudirect.workload_environment import Environment
-
-_CHECKOUT = Path(__file__).resolve().parent.parent
-_TIMEOUT_SECONDS = 120
 
 
 class StackOutputError(ValueError):
@@ -34,37 +31,19 @@ def read_stack_outputs(stack: str, *, program: Path | None = None) -> dict[str, 
     Raises:
         StackOutputError: no Pulumi, no such stack, or an answer that is none.
     """
-    command = ["pulumi", "stack", "output", "--json", "--non-interactive", "--stack", stack]
+    command = ("pulumi", "stack", "output", "--json", "--non-interactive", "--stack", stack)
     try:
-        answer = subprocess.run(
-            command,
-            cwd=program or _CHECKOUT,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_SECONDS,
-            check=False,
-        )
-    except FileNotFoundError as error:
+        text = ask(*command, folder=program)
+    except NoAnswerError as error:
         raise StackOutputError(
-            "pulumi is not on PATH, so the outputs of a stack cannot be read. Install it, or say "
-            "--gpu-stack and --networks in place of --stack."
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise StackOutputError(
-            f"pulumi gave no answer about stack {stack!r} within {_TIMEOUT_SECONDS} s. Try "
-            f"`{' '.join(command)}` by hand."
-        ) from error
-    if answer.returncode != 0:
-        words = answer.stderr.strip().removeprefix("error: ") or f"exit code {answer.returncode}"
-        raise StackOutputError(
-            f"the outputs of stack {stack!r} cannot be read: {words}. `pulumi stack ls` lists the "
+            f"the outputs of stack {stack!r} cannot be read: {error}. `pulumi stack ls` lists the "
             "stacks; without one say --gpu-stack and --networks."
-        )
+        ) from error
     try:
-        outputs = json.loads(answer.stdout)
+        outputs = json.loads(text)
     except ValueError as error:
         raise StackOutputError(
-            f"pulumi's answer about stack {stack!r} is no JSON: {answer.stdout[:200]!r}"
+            f"pulumi's answer about stack {stack!r} is no JSON: {text[:200]!r}"
         ) from error
     if not isinstance(outputs, dict):
         raise StackOutputError(f"stack {stack!r} has no outputs. Run pulumi up first.")

@@ -8,21 +8,18 @@ and nothing is looked for by a pattern. Does not own the printing (`cli/orphans.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpudirect.findings import PROJECT
+from gpudirect.installed_programs import NoAnswerError, ask
 from gpudirect.settings import Settings
 
 STACK_LABEL = "gpudirect-stack"
-_CHECKOUT = Path(__file__).resolve().parent.parent
 _TIMEOUT_SECONDS = 120
 _FABRIC = ("gpudirect:index:GpuNetworkFabric", "fabric")
 _CLUSTER = ("gpudirect:index:AutopilotCluster", "cluster")
@@ -264,7 +261,10 @@ def read_state(stack: str, *, program: Path | None = None) -> Mapping[str, Any]:
         OrphanSearchError: no Pulumi, or no such stack.
     """
     words = ("stack", "export", "--non-interactive", "--stack", stack)
-    text = _ask("pulumi", *words, folder=program or _CHECKOUT)
+    try:
+        text = ask("pulumi", *words, folder=program)
+    except NoAnswerError as error:
+        raise OrphanSearchError(f"the state of stack {stack!r} cannot be read: {error}") from error
     state = json.loads(text)
     if not isinstance(state, dict):
         raise OrphanSearchError(f"the state of stack {stack!r} is no JSON object")
@@ -276,33 +276,10 @@ def _label_value(stack: str) -> str:
 
 
 def _gcloud_token() -> str:
-    if shutil.which("gcloud") is None:
-        raise OrphanSearchError(
-            "there is no login for Google Cloud: gcloud is not on PATH and "
-            "GOOGLE_OAUTH_ACCESS_TOKEN is not set"
-        )
-    return _ask("gcloud", "auth", "print-access-token", folder=None).strip()
-
-
-def _ask(*command: str, folder: Path | None) -> str:
-    program = command[0]
     try:
-        answer = subprocess.run(
-            command,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_SECONDS,
-            check=False,
-            env={**os.environ},
-        )
-    except FileNotFoundError as error:
-        raise OrphanSearchError(f"{program} is not on PATH. Install it.") from error
-    except subprocess.TimeoutExpired as error:
+        return ask("gcloud", "auth", "print-access-token").strip()
+    except NoAnswerError as error:
         raise OrphanSearchError(
-            f"`{shlex.join(command)}` gave no answer within {_TIMEOUT_SECONDS} s"
+            f"there is no login for Google Cloud: {error}. GOOGLE_OAUTH_ACCESS_TOKEN can hold one "
+            "instead"
         ) from error
-    if answer.returncode != 0:
-        words = answer.stderr.strip().removeprefix("error: ")[:500]
-        raise OrphanSearchError(f"`{shlex.join(command)}` failed: {words}")
-    return answer.stdout
