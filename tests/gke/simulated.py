@@ -362,10 +362,9 @@ class SimulatedCluster(RunningCluster):
 
 
 @contextmanager
-def simulated_cluster(
-    binaries: Path, loop: EventLoopThread, home: Path, cloud: FakeCloud
-) -> Iterator[SimulatedCluster]:
-    """Start a control plane with simulated nodes, and stop it."""
+def simulated_cluster(binaries: Path, home: Path, cloud: FakeCloud) -> Iterator[SimulatedCluster]:
+    """Start a control plane with simulated nodes, in a loop of its own, and stop it."""
+    loop = EventLoopThread()
     runtime = LocalClusterRuntime(
         home,
         token=TOKEN,
@@ -387,7 +386,9 @@ def simulated_cluster(
     finally:
         loop.run(api.aclose())
         loop.run(runtime.stop(key, delete=True))
-        assert loop.run(_still_running()) == []
+        left = loop.run(_still_running())
+        loop.close()
+        assert not left, left
 
 
 async def _still_running() -> list[str]:

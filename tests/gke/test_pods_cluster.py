@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.gke import vendor_manifests as vendor
-from tests.gke.conftest import EventLoopThread
 from tests.gke.fake_cloud import cluster_resource
 from tests.gke.simulated import (
     HIGH,
@@ -31,10 +30,10 @@ ADDONS = "gpudirect-system"
 
 @pytest.fixture(scope="module")
 def gpu_cluster(
-    binaries: Path, loop: EventLoopThread, tmp_path_factory: pytest.TempPathFactory
+    binaries: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SimulatedCluster]:
     home = tmp_path_factory.mktemp("pods")
-    with simulated_cluster(binaries, loop, home, project_with_gpu_networks()) as cluster:
+    with simulated_cluster(binaries, home, project_with_gpu_networks()) as cluster:
         cluster.apply(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ADDONS}},
             *network_objects(8),

@@ -21,7 +21,6 @@ from gpudirect.workloads import Environment
 from sandbox.gke.nodes.machines import A3_MEGA as A3_MEGA_MACHINE
 from sandbox.gke.pods.node_hardware import aperture_addresses
 from tests.gke import vendor_manifests as vendor
-from tests.gke.conftest import EventLoopThread
 from tests.gke.simulated import (
     HIGH,
     MEGA,
@@ -150,12 +149,10 @@ def create(cluster: SimulatedCluster, manifests: list[Manifest]) -> str:
 
 
 @pytest.fixture(scope="module")
-def cluster(
-    binaries: Path, loop: EventLoopThread, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[SimulatedCluster]:
+def cluster(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedCluster]:
     cloud = project_with_gpu_networks()
     cloud.capacity, cloud.quota = 100, 1000
-    with simulated_cluster(binaries, loop, tmp_path_factory.mktemp("rendered"), cloud) as found:
+    with simulated_cluster(binaries, tmp_path_factory.mktemp("rendered"), cloud) as found:
         found.apply(
             {
                 "apiVersion": "v1",

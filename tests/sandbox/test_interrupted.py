@@ -33,7 +33,7 @@ class Life:
     fired: dict[str, int] = field(default_factory=dict)
     made: dict[str, dict[str, int]] = field(default_factory=dict)
     locks: dict[str, int] = field(default_factory=dict)
-    networks_before_repair: list[str] = field(default_factory=list)
+    before_repair: set[str] = field(default_factory=set)
     left: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -78,7 +78,7 @@ def life(sandbox: Sandbox) -> Life:
     life.locks["after the first kill"] = _locks(sandbox)
     life.fired["network"] = cloud.end_plan("network")
     wait_until(cloud.at_rest, "all operations have ended")
-    life.networks_before_repair = cloud.names("networks")
+    life.before_repair = {f"{r['kind']}/{r['name']}" for r in cloud.resources()}
     life.done["up over networks"] = sandbox.up(STACK)
     life.done["orphans"] = _orphans(sandbox)
     life.orphans = json.loads(_orphans(sandbox, "--json").text)
@@ -117,13 +117,13 @@ def test_networks_that_a_killed_update_left_are_found_and_not_taken_by_force(lif
     assert "already exists" in life.done["up over networks"].text
     hint = f"`python -m gpudirect orphans --stack {STACK}` lists it"
     assert life.done["up over networks"].text.count(hint) >= 1
-    found = {orphan["id"].rpartition("/")[2] for orphan in life.orphans}
+    found = {"/".join(orphan["id"].split("/")[-2:]) for orphan in life.orphans}
     # Those whose creation was on its way, and any that was made and not yet written down.
-    assert found & {"staging-net-2", "staging-net-3"}
-    assert found <= set(life.networks_before_repair)
+    assert found & {"networks/staging-net-2", "networks/staging-net-3"}
+    assert found <= life.before_repair
     assert life.done["orphans"].code == 1
-    for name in found:
-        assert f"gcloud compute networks delete {name} --project=" in life.done["orphans"].text
+    for name in (path.rpartition("/")[2] for path in found):
+        assert f" delete {name} --" in life.done["orphans"].text
 
 
 def test_the_printed_import_lines_take_the_orphans_into_the_state(life: Life) -> None:

@@ -46,8 +46,10 @@ CLIENT_DIFFERENCES = {
     # Labels of the provider, and of the program: by its own it knows a cluster whose creation was
     # interrupted.
     "clusters": {".resourceLabels.goog-pulumi-provisioned", ".resourceLabels.gpudirect-stack"},
-    # What kubectl and the provider note for themselves.
+    # What kubectl and the provider note for themselves; and the program's own label, by which it
+    # tells its objects from other people's.
     "objects": {
+        ".metadata.labels.gpudirect-stack",
         ".metadata.annotations.kubectl.kubernetes.io/last-applied-configuration",
         ".metadata.annotations.pulumi.com/waitFor",
     },
