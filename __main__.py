@@ -54,5 +54,5 @@ smoke_test = NcclSmokeTest(
         after=[fabric, addons],
     ),
 )
-guard_deletion(settings.cluster.deletion_protection, after=[cluster, addons, smoke_test])
+guard_deletion(settings.cluster.deletion_protection, after=[fabric, cluster, addons, smoke_test])
 export_outputs(settings, environment, cluster, smoke_test)

@@ -163,7 +163,6 @@ def test_with_the_printed_label_it_is_given_to_the_stack_and_goes_with_it(
     assert life["left"] == []
 
 
-@pytest.mark.soak
 def test_a_cluster_without_the_kinds_of_multi_networking_is_told_so(  # [R30]
     sandbox: Sandbox, stack: str
 ) -> None:
@@ -171,6 +170,7 @@ def test_a_cluster_without_the_kinds_of_multi_networking_is_told_so(  # [R30]
     context = CloudClient(sandbox.environment).clusters()[0]["context"]
     _serve_kinds(sandbox, context, served=False)
     refused = sandbox.up(stack)
+    sandbox.destroy(stack).ok()
     assert refused.code != 0
     assert "multi-networking is not enabled on this cluster?" in refused.text
     assert "Traceback" not in refused.text

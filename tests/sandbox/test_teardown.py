@@ -167,7 +167,6 @@ def life(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Life:
     return life
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("destroy", ["refused destroy", "refused destroy --skip-preview"])
 def test_deletion_protection_refuses_with_one_sentence_and_nothing_is_lost(
     life: Life, destroy: str
@@ -181,7 +180,6 @@ def test_deletion_protection_refuses_with_one_sentence_and_nothing_is_lost(
     assert life.resources[f"state after the {destroy}"] == life.resources["state after up"]
 
 
-@pytest.mark.soak
 def test_a_look_before_the_destroy_names_what_it_would_meet(life: Life) -> None:
     protected = life.done["look at what is protected"]
     assert protected.code == 1
