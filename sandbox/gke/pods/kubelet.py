@@ -23,6 +23,7 @@ from sandbox.gke.resource_types import PODS
 KubeObject = dict[str, Any]
 _DEFAULT_POD_RANGE = "10.84.0.0/14"
 _FIRST_HOST = 10
+_CANCEL_AGAIN_SECONDS = 1.0
 _GRACE_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 
@@ -108,8 +109,7 @@ class Kubelet:
                 pod, "Killing", "Stopping container", pod["spec"].get("nodeName", "")
             )
             await self._world.clock.pass_seconds(_GRACE_SECONDS)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await _end(task)
         try:
             await self._api.delete(
                 PODS, metadata["name"], metadata["namespace"], grace_period_seconds=0
@@ -144,3 +144,14 @@ class Kubelet:
         address = str(network[self._next_host % network.num_addresses])
         self._next_host += 1
         return address
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    """Cancel a task until it has ended.
+
+    Once is not always enough: `asyncio.wait_for` of Python 3.11 loses a cancellation that comes as
+    what it waits for is done.
+    """
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=_CANCEL_AGAIN_SECONDS)
