@@ -42,7 +42,9 @@ class Signal:
         if self._version != since:
             return True
         try:
-            await asyncio.wait_for(self._event.wait(), timeout_seconds)
+            # Not wait_for: that of Python 3.11 loses a cancellation which comes with the event.
+            async with asyncio.timeout(timeout_seconds):
+                await self._event.wait()
         except TimeoutError:
             return False
         return True

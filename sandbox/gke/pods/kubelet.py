@@ -147,11 +147,7 @@ class Kubelet:
 
 
 async def _end(task: asyncio.Task[None]) -> None:
-    """Cancel a task until it has ended.
-
-    Once is not always enough: `asyncio.wait_for` of Python 3.11 loses a cancellation that comes as
-    what it waits for is done.
-    """
+    """Cancel a task until it has ended: code in between may lose a cancellation."""
     while not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=_CANCEL_AGAIN_SECONDS)
