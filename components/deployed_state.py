@@ -13,12 +13,11 @@ from typing import Any
 import pulumi
 import pulumi_gcp as gcp
 
-from gpudirect.replacement import has_come_up
+from gpudirect.replacement import clusters_in, has_come_up
 
 STACK_LABEL = "gpudirect-stack"
 """Label of the cluster that says which stack made it."""
 
-_CLUSTER_TYPE = "gcp:container/cluster:Cluster"
 _READ_ATTEMPTS = 30
 _READ_AGAIN_SECONDS = 0.1
 _POLL_SECONDS = 5.0
@@ -53,10 +52,9 @@ def former_cluster(name: str, location: str, label: str) -> FormerCluster:
     Raises:
         pulumi.RunError: an interrupted update left a cluster that never got an address.
     """
-    known = [outputs for urn, outputs in deployed_outputs().items() if f"${_CLUSTER_TYPE}::" in urn]
-    if not known:
+    outputs = next(clusters_in(deployed_outputs()), None)
+    if outputs is None:
         return FormerCluster(adopted_id=_interrupted_cluster(name, location, label))
-    outputs = known[0]
     if has_come_up(outputs) or _has_address(outputs):
         return FormerCluster()
     held = outputs.get("deletionProtection") is True

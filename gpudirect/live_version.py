@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpudirect.findings import Finding, full_key, set_command
+from gpudirect.replacement import clusters_in
 from gpudirect.settings import Settings
 from gpudirect.version_settings import floor_of, floor_words
 from gpudirect.versions import GkeVersion
-
-_CLUSTER = "gcp:container/cluster:Cluster"
 
 
 def version_below_floor(
@@ -28,9 +27,7 @@ def version_below_floor(
     """
     if current.cluster.version is not None:
         return ()  # It has been compared, and the update upgrades the cluster to it.
-    for urn, outputs in previous.items():
-        if not urn.rpartition("::")[0].endswith(f"${_CLUSTER}"):
-            continue
+    for outputs in clusters_in(previous):
         try:
             running = GkeVersion.parse(str(outputs.get("masterVersion")))
         except ValueError:

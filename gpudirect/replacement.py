@@ -104,6 +104,13 @@ def find_losses(previous: Mapping[str, Outputs], current: Settings) -> tuple[Los
     return tuple(losses)
 
 
+def clusters_in(previous: Mapping[str, Outputs]) -> Iterator[Outputs]:
+    """Yield the outputs of the program's cluster, if the last state holds it."""
+    for urn, outputs in previous.items():
+        if urn.rpartition("::")[0].endswith(f"${_CLUSTER}"):
+            yield outputs
+
+
 def has_come_up(cluster: Outputs) -> bool:
     """Return whether a cluster ever had an address: without one nothing has run in it."""
     return bool(cluster.get("endpoint"))
