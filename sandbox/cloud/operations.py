@@ -126,7 +126,8 @@ class Operations:
         event = self._done.get(name)
         if event is not None:
             try:
-                await asyncio.wait_for(event.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await event.wait()
             except TimeoutError:
                 return
 

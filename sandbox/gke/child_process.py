@@ -114,7 +114,8 @@ class ChildProcess:
         if self.running and grace_seconds > 0:
             _signal_group(self.pid, signal.SIGTERM)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.wait(), grace_seconds)
+                async with asyncio.timeout(grace_seconds):
+                    await self.wait()
         if self.running:
             _signal_group(self.pid, signal.SIGKILL)
         await self.wait()

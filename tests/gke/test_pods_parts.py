@@ -10,6 +10,7 @@ import pytest
 
 from sandbox.gke.api import Change, ChangeType, KubernetesApi
 from sandbox.gke.nccl.hosts import Nic
+from sandbox.gke.pods.clock import Signal
 from sandbox.gke.pods.container_status import ContainerStatus, conditions_of, phase_of
 from sandbox.gke.pods.daemon_sets import expects_injector, runs_on
 from sandbox.gke.pods.environment import ConfigError, command_of, environment_of, expand
@@ -336,3 +337,24 @@ def test_daemon_sets_are_matched_with_node_labels(tmp_path: Path) -> None:
     assert not expects_injector(world, "n")
     world.daemon_sets["2"] = injector
     assert expects_injector(world, "n")
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_a_cancellation_that_comes_with_a_change_is_not_lost(turns: int) -> None:
+    async def cancelled() -> bool:
+        news = Signal()
+
+        async def follow() -> None:
+            while True:
+                await news.wait(news.version, 5)
+
+        task = asyncio.create_task(follow())
+        await asyncio.sleep(0.01)
+        news.changed()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=1)
+        return bool(done)
+
+    assert asyncio.run(cancelled())

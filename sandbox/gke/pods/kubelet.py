@@ -23,7 +23,6 @@ from sandbox.gke.resource_types import PODS
 KubeObject = dict[str, Any]
 _DEFAULT_POD_RANGE = "10.84.0.0/14"
 _FIRST_HOST = 10
-_CANCEL_AGAIN_SECONDS = 1.0
 _GRACE_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 
@@ -109,7 +108,8 @@ class Kubelet:
                 pod, "Killing", "Stopping container", pod["spec"].get("nodeName", "")
             )
             await self._world.clock.pass_seconds(_GRACE_SECONDS)
-            await _end(task)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
         try:
             await self._api.delete(
                 PODS, metadata["name"], metadata["namespace"], grace_period_seconds=0
@@ -144,10 +144,3 @@ class Kubelet:
         address = str(network[self._next_host % network.num_addresses])
         self._next_host += 1
         return address
-
-
-async def _end(task: asyncio.Task[None]) -> None:
-    """Cancel a task until it has ended: code in between may lose a cancellation."""
-    while not task.done():
-        task.cancel()
-        await asyncio.wait([task], timeout=_CANCEL_AGAIN_SECONDS)

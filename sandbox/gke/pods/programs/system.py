@@ -77,7 +77,8 @@ async def timeout(process: Process, words: Sequence[str]) -> int:
         return 125
     seconds = float(match[1]) * _UNIT_SECONDS[match[2]]
     try:
-        return await asyncio.wait_for(run(process, rest[1:]), seconds)
+        async with asyncio.timeout(seconds):
+            return await run(process, rest[1:])
     except TimeoutError:
         return _TIMED_OUT
 
