@@ -183,6 +183,9 @@ def _wait_until_ready(home: Home, port: int, process: psutil.Process) -> None:
     try:
         ask(port, "/healthz", timeout_seconds=_START_SECONDS)
     except BaseException as error:
+        if isinstance(error, ConnectionError):
+            # Its listener closes a moment before it has written why, and a signal would come first.
+            processes.wait(process, _STOP_SECONDS)
         processes.end(process, _STOP_SECONDS)
         home.forget_server()
         if isinstance(error, TimeoutError):

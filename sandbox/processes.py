@@ -30,6 +30,15 @@ def find(record: ServerRecord | None) -> psutil.Process | None:
     return None
 
 
+def wait(process: psutil.Process, seconds: float) -> bool:
+    """Wait until a process has ended by itself; return whether it has."""
+    try:
+        process.wait(seconds)
+    except psutil.TimeoutExpired:
+        return False
+    return True
+
+
 def end(process: psutil.Process, grace_seconds: float) -> bool:
     """End a process: SIGTERM, then SIGKILL.
 
@@ -38,9 +47,7 @@ def end(process: psutil.Process, grace_seconds: float) -> bool:
     """
     with contextlib.suppress(psutil.NoSuchProcess):
         process.terminate()
-        try:
-            process.wait(grace_seconds)
-        except psutil.TimeoutExpired:
+        if not wait(process, grace_seconds):
             process.kill()
             process.wait(grace_seconds)
             return False
