@@ -20,12 +20,19 @@ from gpudirect.redaction import redact
 
 # A report has about 500 bytes a row; what is larger is no report.
 MAX_REPORT_CHARACTERS: Final = 32 * 1024 * 1024
+# One inside of a log is kept line by line beside all else that is kept of the log.
+_MAX_EMBEDDED: Final = MAX_REPORT_CHARACTERS // 2
+_LINE_OVERHEAD: Final = 64
 
 # Inside a JSON text quotes are escaped, so these find keys only, never a value of `env`.
 _RESULTS = re.compile(r'"results"\s{0,100}:\s{0,100}\[')
 _DEVICES = re.compile(r'"devices"\s{0,100}:\s{0,100}\[')
 _VALIDATION = re.compile(r'"validation"\s{0,100}:\s{0,100}(\d)')
 _MAXIMUM = re.compile(r'"maximum_bytes"\s{0,100}:\s{0,100}(\d{1,19})')
+_REPORT_KEYS: Final = frozenset(("results", "nccl_version", "args"))
+# Either is in the first lines of a report; a run that was killed early wrote no more.
+_HEAD = re.compile(r'"nccl_version"\s{0,100}:|"args"\s{0,100}:\s{0,100}\[')
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BETWEEN_ITEMS = re.compile(r"[\s,]{0,1000}")
 
 
@@ -33,6 +40,41 @@ def starts_like_report(line: str) -> bool:
     """Say whether a first line may begin a report."""
     text = line.lstrip("\ufeff \t")
     return text.startswith("{")
+
+
+class EmbeddedReport:
+    """Finds a report among the lines of a log, as where a script prints the file after the run."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._size = 0
+        self._depth = 0
+        self._run: NcclRun | None = None
+
+    def feed(self, line: str) -> None:
+        """Take one line, without its end and without the tag of its writer."""
+        if not self._depth and not line.startswith("{"):
+            return
+        self._lines.append(line)
+        self._size += len(line) + _LINE_OVERHEAD
+        outside = _STRING.sub("", line)
+        self._depth += outside.count("{") - outside.count("}")
+        if self._depth <= 0:
+            self._end()
+        elif self._size > _MAX_EMBEDDED:
+            self._forget()
+
+    def finish(self) -> NcclRun | None:
+        """Return the last report that was found, whole or cut off by the end of the log."""
+        self._end()
+        return self._run
+
+    def _end(self) -> None:
+        self._run = read_report("\n".join(self._lines)) or self._run
+        self._forget()
+
+    def _forget(self) -> None:
+        self._lines, self._size, self._depth = [], 0, 0
 
 
 def take_report_text(head: Sequence[str], rest: Iterator[str]) -> tuple[list[str], bool]:
@@ -53,13 +95,14 @@ def take_report_text(head: Sequence[str], rest: Iterator[str]) -> tuple[list[str
 
 def read_report(text: str) -> NcclRun | None:
     """Read a report, whole or cut off; None where the text is no report of nccl-tests."""
-    if _RESULTS.search(text) is None and '"nccl_version"' not in text:
+    if _RESULTS.search(text) is None and _HEAD.search(text) is None:
         return None
     try:
-        report = json.loads(text.lstrip("\ufeff"))
+        # What another writer put behind the report belongs to nobody here.
+        report, _ = json.JSONDecoder().raw_decode(text.lstrip("\ufeff \t\r\n"))
     except (ValueError, RecursionError):
         report = _cut_off_report(text)
-    if not isinstance(report, dict):
+    if not isinstance(report, dict) or not _REPORT_KEYS & report.keys():
         return None
     config = _mapping(report.get("config"))
     table = _table(report, config)

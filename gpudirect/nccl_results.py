@@ -17,7 +17,12 @@ from itertools import chain
 from typing import IO
 
 from gpudirect.nccl_data import Largest, Measurement, NcclRun, Row, worst
-from gpudirect.nccl_json import read_report, starts_like_report, take_report_text
+from gpudirect.nccl_json import (
+    EmbeddedReport,
+    read_report,
+    starts_like_report,
+    take_report_text,
+)
 from gpudirect.nccl_log import LogFacts
 from gpudirect.nccl_outcome import MAX_ROWS, MAX_TABLES, Table, conclude
 from gpudirect.nccl_rows import (
@@ -150,6 +155,7 @@ class _TextReader:
     def __init__(self) -> None:
         self._streams: dict[str, _Stream] = {"": _Stream()}
         self._facts = LogFacts()
+        self._report = EmbeddedReport()
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
         self._rows = 0
         self._rows_dropped = 0
@@ -177,6 +183,7 @@ class _TextReader:
             line = line[: tag.start()] + line[tag.end() :]
         if "\x1b" in line:
             line = _ANSI.sub("", line)
+        self._report.feed(line)
         self._last.append(line)
         if " NCCL " in line or "NET/" in line:
             self._facts.note(line)
@@ -300,6 +307,9 @@ class _TextReader:
         table.rows.append(row)
 
     def finish(self) -> NcclRun:
+        report = self._report.finish()
+        if report is not None and not self._tables:
+            return report
         for stream in self._streams.values():
             self._drop_pending(stream)
         return conclude(

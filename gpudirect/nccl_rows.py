@@ -141,7 +141,8 @@ class PendingRow:
             if cell is None:
                 break
             cells.append(cell)
-            if cell != token[0]:
+            # Some builds put an asterisk behind the number of wrong values.
+            if cell != token[0].removesuffix("*"):
                 break
         if len(cells) == len(self._cells) or len(cells) not in self._columns.breaks:
             return False

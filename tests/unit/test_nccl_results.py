@@ -307,8 +307,44 @@ def test_a_report_cut_off_keeps_the_rows_that_were_written() -> None:
     assert "HF_TOKEN" not in repr(run)
 
 
+@pytest.mark.parametrize(
+    "around",
+    [
+        "the run is over\n{report}\n",
+        "{report}\nbye {{\n",
+        "{report}\n{report}\n",
+        '{{"level": "info"}}\n{{\n}}\n{report}\n',
+    ],
+)
+@pytest.mark.parametrize("tag", ["", "[1,0]<stdout>:", "[1,0]<stdout>: "])
+def test_a_report_among_other_lines_is_found(around: str, tag: str) -> None:
+    alone = read_file(CASES / "nccl" / "e14_report.json")
+    text = around.format(report=(CASES / "nccl" / "e14_report.json").read_text())
+    assert read_text("".join(tag + line for line in text.splitlines(keepends=True))) == alone
+
+
+def test_a_table_counts_before_a_report_of_the_same_run() -> None:
+    text = table(A3_HIGH) + (CASES / "nccl" / "e14_report.json").read_text()
+    assert len(read_text(text).rows) == len(A3_HIGH)
+
+
+@pytest.mark.parametrize("before", ["", "the run is over\n"])
+def test_a_report_cut_off_in_the_environment_shows_none_of_it(before: str) -> None:
+    text = (CASES / "nccl" / "e14_report.json").read_text()
+    run = read_text(before + text[: text.index("not-a-real-token") + 5])
+    assert run.status == "incomplete"
+    assert "HF_TOKEN" not in repr(run)
+
+
 def test_a_log_that_begins_with_a_brace_is_no_report() -> None:
     assert len(read_text('{"level": "info"}\n' + table(A3_HIGH)).rows) == len(A3_HIGH)
+
+
+def test_an_asterisk_behind_the_number_of_wrong_values_is_no_other_text() -> None:
+    row = row_line(*A3_HIGH[-1])
+    marked = row_line(*A3_HIGH[-1], wrong="17*")
+    run = read_text(table(A3_HIGH).replace(row, marked))
+    assert (run.status, run.wrong_values, run.unreadable_rows) == ("failed", 34, 0)
 
 
 def test_a_small_distance_before_2_13_is_no_wrong_value() -> None:  # [R53]
