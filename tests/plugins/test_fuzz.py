@@ -103,3 +103,22 @@ def _answer(engine: Engine, method: str, request: Any) -> Any:
         if error.code in ALLOWED_CODES and "Exception calling" not in error.text:
             return None
         raise
+
+
+@pytest.mark.parametrize("odd", [True, False, 5, -1, 2.5, [True], {"a": True}])
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [(SUBNETWORK, "ipCidrRange"), (FIREWALL, "sourceRanges"), (CLUSTER, "clusterIpv4Cidr")],
+)
+def test_a_range_that_is_no_text_gets_an_answer(
+    engine: Engine, kind: str, field: str, odd: Any
+) -> None:
+    urn = f"urn:pulumi:dev::proj::{kind}::x"
+    for value in (odd, [odd]):
+        one, other = {field: value}, {field: "10.0.0.0/8"}
+        for old, new in ((one, other), (other, one), (one, one)):
+            olds, news = encode(old), encode(new)
+            check = provider.CheckRequest(urn=urn, news=news, olds=olds, randomSeed=b"s")
+            checked = _answer(engine, "Check", check)
+            news = checked.inputs if checked is not None else news
+            _answer(engine, "Diff", provider.DiffRequest(urn=urn, id="x", olds=olds, news=news))

@@ -132,7 +132,7 @@ def cidr_with_prefix(low: int, high: int) -> Validator:
 
     def check(name: str, value: Any) -> list[str]:
         try:
-            network = ipaddress.ip_network(value, strict=False)
+            network = ipaddress.ip_network(str(value), strict=False)
         except ValueError as error:
             return [f'expected "{name}" to contain a valid Value, got: {value} with err: {error}']
         if str(network) != value:

@@ -26,7 +26,7 @@ def _rule_key(rule: dict[str, Any]) -> list[Any]:
 def _masked(cidr: Any) -> str:
     """Return the network that a range means: order and host bits are no difference [§1.4]."""
     try:
-        return str(ipaddress.ip_network(cidr, strict=False))
+        return str(ipaddress.ip_network(str(cidr), strict=False))
     except ValueError:
         return str(cidr)
 

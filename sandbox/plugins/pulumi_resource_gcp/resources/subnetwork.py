@@ -19,10 +19,10 @@ from .compute import COMPUTE_NAME, ComputeResource
 def _is_cidr(name: str, value: Any) -> list[str]:
     """Require that a range parses; host bits pass, the API refuses them [§3]."""
     try:
-        ipaddress.ip_network(value, strict=False)
+        ipaddress.ip_network(str(value), strict=False)
     except ValueError:
         return [f'"{name}" is not a valid IP CIDR range: invalid CIDR address: {value}']
-    if "/" not in value:
+    if "/" not in str(value):
         return [f'"{name}" is not a valid IP CIDR range: invalid CIDR address: {value}']
     return []
 
@@ -242,6 +242,8 @@ def _log_config(inputs: Properties) -> Json:
 
 def _shrinks(old: Any, new: Any) -> bool:
     """Say whether a range loses addresses; with no range to compare it does not."""
+    if not (isinstance(old, str) and isinstance(new, str)):
+        return False
     try:
         old_range = ipaddress.ip_network(old, strict=False)
         new_range = ipaddress.ip_network(new, strict=False)
