@@ -12,7 +12,7 @@ REDACTED = "[redacted]"
 
 # Bounded on both sides of the `@`, so that a hostile line costs linear time.
 _EMAIL = re.compile(
-    r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}"
+    r"(?<![\w.%+-])[\w.%+-]{1,64}@[^\W_](?:[^\W_]|-){0,62}(?:\.(?:[^\W_]|-){1,63}){1,8}"
 )
 _BEARER = re.compile(r"\b(bearer|basic)[ \t]{1,8}[A-Za-z0-9._~+/=-]{8,4096}", re.IGNORECASE)
 # Prefixes of credentials that their makers documented as such.

@@ -20,6 +20,7 @@ _CONTAINER = re.compile(
     r"container \\?['\"]([\w.-]{1,63})\\?['\"]|container ([\w.-]{1,63}) (?:is|uses|specifies|has)\b"
 )
 _POLICY = re.compile(r"ValidatingAdmissionPolicy '([\w.-]{1,120})'")
+_POD_SECURITY = re.compile(r"violates (PodSecurity) \W")
 _DETAILS = re.compile(r"Violations details: {0,4}(?=\{)")
 
 
@@ -42,7 +43,13 @@ _HINTS: Final = (
         "the cluster lacks allow-net-admin",
         "Turn NET_ADMIN on for the cluster; this program always asks for it, so `pulumi refresh` "
         "and `pulumi up` turn it on again.",
-        "NET_ADMIN",
+        r"capability \W{0,2}NET_ADMIN\b",
+    ),
+    _hint(
+        "autogke-default-linux-capabilities",
+        "remove the capability",
+        "Autopilot allows only the capabilities that the refusal lists.",
+        r"capability \W{0,2}(?!NET_ADMIN\b)[A-Z]",
     ),
     _hint(
         "autogke-default-linux-capabilities",
@@ -54,6 +61,12 @@ _HINTS: Final = (
         "remove the node pool selector",
         "Autopilot has no node pools to choose from: remove `cloud.google.com/gke-nodepool`.",
         "gke-nodepool",
+    ),
+    _hint(
+        "autogke-node-affinity-selector-limitation",
+        "remove the node selector",
+        "Autopilot does not allow the selector that the refusal names.",
+        r"Key \W{0,2}(?!cloud\.google\.com/gke-nodepool\b)\w",
     ),
     _hint(
         "autogke-node-affinity-selector-limitation",
@@ -96,6 +109,12 @@ _HINTS: Final = (
         "Keep the requests below what the machine has left beside the system's Pods.",
     ),
     _hint(
+        "PodSecurity",
+        "use a namespace that admits GPU Pods",
+        "The receive daemon needs NET_ADMIN and folders of the node, which the namespace's label "
+        "`pod-security.kubernetes.io/enforce` forbids: take it off, or use another namespace.",
+    ),
+    _hint(
         "managed-namespaces-limitation",
         "use a namespace of your own",
         "Autopilot keeps kube-system and its other namespaces for itself.",
@@ -130,7 +149,8 @@ def explain_denial(text: str) -> Denial:
     violations = _violations(text)
     constraints = tuple(dict.fromkeys(_CONSTRAINT.findall(text)))
     if not constraints:
-        constraints = tuple(dict.fromkeys(_POLICY.findall(text)))
+        named = (_POLICY.findall(text), _POD_SECURITY.findall(text))
+        constraints = tuple(dict.fromkeys(name for names in named for name in names))
     hints = _hints(constraints, text)
     return Denial(
         constraints=constraints,
@@ -143,12 +163,15 @@ def explain_denial(text: str) -> Denial:
 
 
 def _hints(constraints: tuple[str, ...], text: str) -> list[_Hint]:
-    hints: dict[str, _Hint] = {}
+    hints: list[_Hint] = []
     for hint in _HINTS:
-        named = any(hint.constraint in constraint for constraint in constraints)
-        if named and hint.constraint not in hints and (not hint.words or hint.words.search(text)):
-            hints[hint.constraint] = hint
-    return list(hints.values())
+        if not any(hint.constraint in constraint for constraint in constraints):
+            continue
+        # What has no words is for a refusal that none of the others fits.
+        is_known = any(other.constraint == hint.constraint for other in hints)
+        if hint.words.search(text) if hint.words else not is_known:
+            hints.append(hint)
+    return hints
 
 
 def _violations(text: str) -> list[tuple[str, str]]:

@@ -172,9 +172,8 @@ def _from_state(
     ended = _ended(status)
     if ended is None:
         return
-    text = (
-        f"exit code {ended.get('exitCode')} ({ended.get('reason')}): {ended.get('message') or ''}"
-    )
+    said = f": {ended['message']}" if ended.get("message") else ""
+    text = f"exit code {ended.get('exitCode')} ({ended.get('reason')}){said}"
     if ended.get("reason") == "OOMKilled":
         yield failure("out-of-memory", place, text)
     for cause in causes_in(str(ended.get("message") or ""), "state"):
@@ -313,12 +312,23 @@ def _state_text(status: KubeObject) -> str:
     state = status.get("state") or {}
     if (running := state.get("running")) is not None:
         ready = "ready" if status.get("ready") else "not ready"
-        return f"running since {running.get('startedAt') or 'an unknown time'}, {ready}"
+        since = f"running since {running.get('startedAt') or 'an unknown time'}, {ready}"
+        return since + _restarts_text(status)
     if (waiting := state.get("waiting")) is not None:
         return f"waiting: {waiting.get('reason')} {waiting.get('message') or ''}".strip()
     if (ended := state.get("terminated")) is not None:
         return f"ended with exit code {ended.get('exitCode')} ({ended.get('reason')})"
     return ""
+
+
+def _restarts_text(status: KubeObject) -> str:
+    """Say how often a container began anew: of a daemon, each time is a broken collective."""
+    count = status.get("restartCount") or 0
+    if not count:
+        return ""
+    before = (status.get("lastState") or {}).get("terminated") or {}
+    ended = f", the last time after exit code {before['exitCode']}" if "exitCode" in before else ""
+    return f"; restarted {count} time{'' if count == 1 else 's'}{ended}"
 
 
 def _is_about(event: KubeObject, pod: KubeObject) -> bool:

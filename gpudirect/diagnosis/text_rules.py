@@ -64,6 +64,7 @@ TEXT_RULES: Final = (
     ),
     _rule("admission-denied", r"denied the request|\[denied by [a-z0-9-]{1,80}\]", *_STATE),
     _rule("admission-denied", r"ValidatingAdmissionPolicy '.{1,120}denied request", *_STATE),
+    _rule("admission-denied", r"violates PodSecurity \W", *_STATE),
     _rule("quota-of-namespace", r"exceeded quota: ", *_EVENT),
     _rule(
         "multi-networking-missing",

@@ -125,6 +125,42 @@ def test_a_refusal_names_the_container() -> None:
     assert denial.hint == "remove privileged: true"
 
 
+def capability(*names: str) -> str:
+    said = [f"linux capability '{n}' on container 'c' not allowed; allowed: 'KILL'" for n in names]
+    return f"Violations details: {json.dumps({CAPABILITIES: said})}"
+
+
+CAPABILITIES = "[denied by autogke-default-linux-capabilities]"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (
+            capability("NET_ADMIN", "SYS_ADMIN"),
+            "the cluster lacks allow-net-admin; remove the capability",
+        ),
+        (capability("SYS_ADMIN"), "remove the capability"),
+        (
+            f"{CAPABILITIES} capability 'SYS_ADMIN'; allowed are 'KILL,NET_ADMIN'",
+            "remove the capability",
+        ),
+        (CAPABILITIES, "remove the capability"),
+        (
+            "[denied by autogke-node-affinity-selector-limitation] Key "
+            "'cloud.google.com/gke-nodepool' is not allowed. Key 'example.com/x' is not allowed",
+            "remove the node pool selector; remove the node selector",
+        ),
+        (
+            'pods "x" is forbidden: violates PodSecurity "baseline:latest": hostPath volumes',
+            "use a namespace that admits GPU Pods",
+        ),
+    ],
+)
+def test_a_refusal_hides_no_part_of_itself(text: str, hint: str) -> None:
+    assert explain_denial(text).hint == hint
+
+
 def test_a_refusal_inside_a_json_body_is_read_too() -> None:
     body = json.dumps({"message": DENIALS[1]["text"], "reason": "Forbidden"})
     denial = explain_denial(f"the API server answered 403: {body}")
