@@ -106,7 +106,11 @@ def read_range(
         reader.report(
             key, str(error), error.expected, "Google refuses the range", fix=fix, value=text
         )
-        return None
+        try:
+            # What was meant is judged too: one mistake hides no other.
+            network = parse_range(error.mended)
+        except RangeError:
+            return None
     part = unusable_part(network)
     prefix = network.prefixlen
     if part:
@@ -117,7 +121,8 @@ def read_range(
             "no subnet may be there",
             value=text,
         )
-    elif not public and not is_private(network):
+        return None
+    if not public and not is_private(network):
         reader.report(
             key,
             "not a private range",
@@ -126,7 +131,7 @@ def read_range(
             fix=f"{reader.remove(key)}, or {reader.set_to('allowPublicRanges', 'true')}",
             value=text,
         )
-    elif is_subnet and not LARGEST_SUBNET_PREFIX <= prefix <= LEAST_SUBNET_PREFIX:
+    if is_subnet and not LARGEST_SUBNET_PREFIX <= prefix <= LEAST_SUBNET_PREFIX:
         reader.report(
             key,
             f"a /{prefix}",
@@ -134,9 +139,8 @@ def read_range(
             "Google makes no other subnets",
             value=text,
         )
-    else:
-        return NamedRange(key=key, label=label, network=network)
-    return None
+        return None
+    return NamedRange(key=key, label=label, network=network)
 
 
 def read_fabric(reader: ConfigReader, stack: GpuStack, *, public: bool, nodes: int) -> FabricPlan:

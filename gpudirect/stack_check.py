@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network
 
 from gpudirect.addressing import NamedRange, free_range
+from gpudirect.cluster_settings import CREATE_NETWORK
 from gpudirect.config_keys import CONFIG_KEYS
 from gpudirect.config_text import SECRET, shown
 from gpudirect.findings import PROJECT, Finding, full_key, remove_command, set_command
@@ -28,6 +29,7 @@ from gpudirect.versions import ServerConfig
 
 # Keys of providers that are called as keys of this project are.
 _NAMES_OF_OTHERS = {"gcp": ("zone",)}
+_READ_OF_GCP = ("project", "region", "universeDomain")
 
 
 @dataclass(slots=True)
@@ -41,6 +43,7 @@ class CheckedFile:
         settings: What it means, or None where it is refused.
         reading: What could be read of it, even where it is refused.
         file: The file as it was read, or None where it is no stack file.
+        is_elsewhere: Whether it is beside no program, and so of none of its environments.
     """
 
     path: str
@@ -49,6 +52,7 @@ class CheckedFile:
     settings: Settings | None = None
     reading: SettingsReading | None = None
     file: StackFile | None = None
+    is_elsewhere: bool = False
 
     @property
     def ranges(self) -> tuple[NamedRange, ...]:
@@ -104,7 +108,7 @@ def check_file(
         finding = _stranger(key, _line(text, line), line, stack_name)
         if finding:
             checked.add(finding)
-    for finding in _foreign_keys(file):
+    for finding in (*_foreign_keys(file), *_misspelt_keys(file), *_idle_keys(file)):
         checked.add(finding)
     reading = read_settings(
         stack_name=stack_name,
@@ -126,11 +130,11 @@ def check_between(files: Sequence[CheckedFile], others: Sequence[CheckedFile] = 
 
     Args:
         files: Those that findings go to; of a pair, the later one gets it.
-        others: More to compare them with.
+        others: The program's further environments, to compare its own ones with.
     """
     everybody = [item.network for file in (*others, *files) for item in _stated(file)]
     for number, checked in enumerate(files):
-        rest = (*others, *files[:number])
+        rest = (*(() if checked.is_elsewhere else others), *files[:number])
         ranges = _shared_ranges(checked, rest, everybody)
         for finding in (*ranges, *_shared_names(checked, rest)):
             checked.add(finding)
@@ -243,6 +247,54 @@ def _twice(key: str, seen: str, line: int) -> Finding:
         fix=f"delete line {line}, or the line that says it first",
         line=line,
     )
+
+
+def _idle_keys(file: StackFile) -> Iterator[Finding]:
+    """Warn of ranges that are written down and that another key leaves without effect."""
+    network = file.values.get("clusterNetwork")
+    for key, is_idle, expected, why in (
+        (
+            "fabricCidr",
+            bool(file.values.get("fabricSubnets")),
+            "fabricSubnets alone",
+            "fabricSubnets takes its place",
+        ),
+        (
+            "clusterNetworkCidr",
+            network != CREATE_NETWORK,
+            f"none, or clusterNetwork {CREATE_NETWORK}",
+            "no other choice of clusterNetwork makes a subnet",
+        ),
+    ):
+        if is_idle and file.values.get(key) and key not in file.secret_keys:
+            yield Finding(
+                key=full_key(key),
+                value=shown(file.values[key]),
+                message="it has no effect",
+                expected=expected,
+                why=why,
+                fix=remove_command(key, stack_name=file.stack_name),
+                severity="warning",
+            )
+
+
+def _misspelt_keys(file: StackFile) -> Iterator[Finding]:
+    """Warn of a provider's key that nearly is one that the program reads."""
+    for key, value in file.others.items():
+        namespace, _, name = key.partition(":")
+        near = difflib.get_close_matches(name, _READ_OF_GCP, n=1, cutoff=0.8)
+        if namespace == "gcp" and near and name not in _READ_OF_GCP:
+            remove = remove_command(key, stack_name=file.stack_name)
+            add = set_command(f"gcp:{near[0]}", value or "VALUE", stack_name=file.stack_name)
+            yield Finding(
+                key=key,
+                value=value,
+                message="a key that neither the program nor the provider reads",
+                expected=f"gcp:{near[0]}, the nearest known key",
+                why="it would change nothing, in silence",
+                fix=f"{remove} && {add}",
+                severity="warning",
+            )
 
 
 def _foreign_keys(file: StackFile) -> list[Finding]:

@@ -45,6 +45,11 @@ def read_version(
             "only a full version compares with the least one that GPUDirect needs",
             fix=reader.set_to("clusterVersion", wanted),
         )
+        for likely in map(GkeVersion.parse, _likely_versions(text)):
+            floor = floor_of(likely, release)
+            # What was meant is judged too: one mistake hides no other.
+            if floor is not None and not floor.advised:
+                _check_floors(reader, likely, release)
         return None
     _check_floors(reader, version, release)
     offered = server_config.valid_versions.get(channel, ()) if server_config else ()
@@ -114,12 +119,17 @@ def _check_floors(
 
 def _full_version_for(text: str, release: Release) -> str:
     """Return the full version that a part of one, or one with a leading v, most likely means."""
-    for likely in (text[1:], text.strip().lower()):
-        if _is_full(likely):
-            return likely
+    for likely in _likely_versions(text):
+        floor = floor_of(GkeVersion.parse(likely), release)
+        return likely if floor is None or floor.advised else floor.version
     floors = release.gke_floors
     of_minor = [floor.version for floor in floors if floor.minor and text.startswith(floor.minor)]
     return of_minor[0] if of_minor else (floors[0].version if floors else "1.35.8-gke.1036000")
+
+
+def _likely_versions(text: str) -> list[str]:
+    """Return the full version that a text holds but for a leading v, blanks or capitals, if any."""
+    return [v for v in (text[1:], text.strip().lower()) if _is_full(v)][:1]
 
 
 def _no_version(text: str, *, guess: bool) -> str:

@@ -59,7 +59,8 @@ def command(context: click.Context, /, **said: Any) -> None:
     """Find every mistake in stack files, without credentials.
 
     Looks at all stack files of the program, or at those that are named, and at all of them together
-    for what environments do to one another.
+    for what environments do to one another. A FILE that is not beside the program is compared with
+    those that are named with it alone.
     """
     program = said["program"] or default_program()
     declared = load_declared(program)
@@ -70,6 +71,8 @@ def command(context: click.Context, /, **said: Any) -> None:
         raise Trouble(f"{program} has no stack file. `pulumi stack init NAME` makes one.")
     versions = _server_config(said["server_config"])
     checked = [_check(path, declared, versions) for path in dict.fromkeys(paths)]
+    for path, item in zip(dict.fromkeys(paths), checked, strict=True):
+        item.is_elsewhere = path.resolve().parent != program.resolve()
     own = {item.stack_name for item in checked}
     rest = [path for path in everything if stack_name_of(path) not in own]
     check_between(checked, [_check(path, declared, versions) for path in rest] if named else ())
@@ -102,17 +105,22 @@ def find_stack_file(name: str, program: Path) -> Path:
     Raises:
         Trouble: there is no such file.
     """
-    path = Path(name)
-    if path.suffix in (".yaml", ".yml") or path.parent != Path():
-        if path.is_file():
-            return path
+    said = Path(name)
+    in_program = program / f"Pulumi.{name}.yaml"
+    if said.suffix in (".yaml", ".yml") or said.parent != Path():
+        if said.is_file():
+            return said
+    elif in_program.is_file():
+        return in_program
+    if said.is_dir():
+        raise Trouble(
+            f"{name}: a folder. Name its stack files, or the program's folder with --program."
+        )
+    if said.suffix in (".yaml", ".yml") or said.parent != Path():
         raise Trouble(f"{name}: no such file.")
-    path = program / f"Pulumi.{name}.yaml"
-    if path.is_file():
-        return path
     stacks = ", ".join(stack_name_of(p) for p in sorted(program.glob("Pulumi.*.yaml")))
     raise Trouble(
-        f"stack {name}: {shown_path(path)} is not there. Stacks here: {stacks or 'none'}."
+        f"stack {name}: {shown_path(in_program)} is not there. Stacks here: {stacks or 'none'}."
     )
 
 

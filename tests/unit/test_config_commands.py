@@ -112,9 +112,25 @@ def test_a_copy_of_a_stack_file_is_not_its_own_neighbour(program: Path) -> None:
     assert (done.exit_code, done.output) == (0, "1 stack file, no problem (dev).\n")
 
 
+def test_a_file_beside_no_program_is_compared_with_those_named_alone(
+    program: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("elsewhere")
+    text = (program / "Pulumi.dev.yaml").read_text()
+    for name in ("one", "two"):
+        (folder / f"Pulumi.{name}.yaml").write_text(text)
+    one, two = str(folder / "Pulumi.one.yaml"), str(folder / "Pulumi.two.yaml")
+    assert _run("check", one).exit_code == 0
+    done = _run("check", one, two)
+    assert done.exit_code == 1
+    assert "of stack one" in done.output
+    assert "of stack dev" not in done.output
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        ((".",), "a folder"),
         (("nope",), "Pulumi.nope.yaml is not there. Stacks here: dev, staging."),
         (("nope/Pulumi.dev.yaml",), "no such file"),
         (("--server-config", "Pulumi.dev.yaml"), "get-server-config"),

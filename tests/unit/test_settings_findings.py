@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -84,6 +85,30 @@ def test_every_problem_is_told_at_once() -> None:
     assert text.startswith("9 problems in the config of stack dev:\n\n")
     for key in keys:
         assert f"\n{key}: " in text
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"fabricCidr": "8.8.8.8/16"}, ["bits are set", "not a private range"]),
+        ({"fabricCidr": " 169.254.0.0/16"}, ["blanks", "link-local"]),
+        ({"fabricCidr": "192.168.0.1/28"}, ["bits are set", "no room for 8 subnets"]),
+        ({"podCidr": "192.168.0.1/20"}, ["bits are set", "it shares addresses with the fabric"]),
+        ({"podCidr": "8.8.8.0/30"}, ["not a private range", "a /30"]),
+        ({"clusterVersion": "v1.30.9-gke.1"}, ["a leading v", "older than GPUDirect needs"]),
+        ({"clusterVersion": "1.30.9-GKE.1"}, ["cannot be compared|can be compared", "older than"]),
+    ],
+)
+def test_a_slip_of_the_pen_hides_no_other_problem(values: dict[str, str], said: list[str]) -> None:
+    found = errors(**values)
+    assert len(found) == len(said), found
+    for finding, words in zip(found, said, strict=True):
+        assert re.search(words, finding.message)
+
+
+def test_the_remedy_of_a_version_is_no_version_that_is_too_old() -> None:
+    for finding in errors(clusterVersion="v1.30.9-gke.1"):
+        assert "1.30.9" not in finding.fix
 
 
 @pytest.mark.parametrize("stack", ["", "a3mega", "h200"])

@@ -332,3 +332,36 @@ def test_others_are_compared_with_but_not_judged() -> None:
     other = _check("a")
     assert _between(named, others=(other,)) == [("Pulumi.b.yaml", "gpudirect:fabricCidr")]
     assert other.findings == []
+
+
+def _warnings(*lines: str) -> list[tuple[str, str]]:
+    text = "config:\n  gpudirect:gpuStack: a3-high\n  gcp:region: us-east4\n"
+    text += "".join(f"  {line}\n" for line in lines)
+    checked = check_file(text, path="x", stack_name="x", declared=DECLARED)
+    assert all(finding.severity == "warning" for finding in checked.findings)
+    return [(finding.key, finding.message) for finding in checked.findings]
+
+
+SUBNETS = "gpudirect:fabricSubnets: [10.0.1.0/24, 10.0.2.0/24, 10.0.3.0/24, 10.0.4.0/24]"
+
+
+def test_a_range_that_another_key_leaves_without_effect_is_told() -> None:
+    assert _warnings(SUBNETS) == []
+    assert _warnings(SUBNETS, "gpudirect:fabricCidr: 10.0.0.0/16") == [
+        ("gpudirect:fabricCidr", "it has no effect")
+    ]
+    idle = "gpudirect:clusterNetworkCidr: 10.9.0.0/20"
+    assert _warnings(idle) == [("gpudirect:clusterNetworkCidr", "it has no effect")]
+    assert _warnings(idle, "gpudirect:clusterNetwork: create") == []
+
+
+def test_a_misspelt_key_of_the_provider_is_told_and_its_own_keys_are_not() -> None:
+    assert _warnings("gcp:zone: us-east4-a", "gcp:credentials: x") == []
+    ((key, message),) = _warnings("gcp:universeDomian: s3nsapis.fr")
+    assert key == "gcp:universeDomian"
+    assert "neither the program nor the provider" in message
+
+
+def test_a_tab_is_told_as_such() -> None:
+    with pytest.raises(StackFileError, match="a tab in front"):
+        parse_stack_file("config:\n\tgpudirect:prefix: a\n", path="x", stack_name="x")
