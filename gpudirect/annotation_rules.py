@@ -88,8 +88,8 @@ def _devices_problem(text: str, stack: GpuStack) -> tuple[str, str] | None:
 
     try:
         found = {str(entry["path"]) for entry in yaml.safe_load(text)}
-    except (yaml.YAMLError, KeyError, TypeError):
-        found = set()
+    except (yaml.YAMLError, KeyError, TypeError, ValueError):
+        return text, "the daemon's device list is no YAML list of objects with a path"
     missing = [device for device in stack.devices if device not in found]
     if not missing:
         return None

@@ -115,6 +115,24 @@ def check_mounts(spec: Mapping[str, Any], claims: frozenset[str], report: Report
             seen.add(path)
 
 
+def check_names(spec: Mapping[str, Any], report: Report) -> None:
+    """Report containers and volumes of one name, which no API server takes."""
+    named = [
+        *((view.name, view.path, "container") for view in containers_of(spec)),
+        *(
+            (volume["name"], f"spec.volumes[{index}]", "volume")
+            for index, volume in enumerate(items(spec, "volumes"))
+        ),
+    ]
+    seen: set[tuple[str, str]] = set()
+    for name, path, what in named:
+        if (name, what) in seen:
+            report.error(
+                f"{path}.name", name, f"the Pod has two {what}s of this name", "Rename one of them."
+            )
+        seen.add((name, what))
+
+
 def check_namespace(namespace: object, report: Report) -> None:
     """Report a namespace that belongs to GKE."""
     if isinstance(namespace, str) and (

@@ -14,6 +14,7 @@ from gpudirect.pod_reading import ContainerView, Report, containers_of, gpu_limi
 from gpudirect.releases import with_registry
 from gpudirect.tree_edit import TreeEditor
 from gpudirect.workload_environment import Environment
+from gpudirect.workload_rules import runs_daemon
 
 _SIDECAR = "Always"
 # The daemon is ready after about 30 s (facts gpudirect.md 7), and the six tries that are published
@@ -77,7 +78,9 @@ class DaemonPlacement:
             self.view = self._found
             section_items = editor.sequence(spec, self._found.section)
             self.container = editor.mapping(section_items, self._found.index)
-            self._bring_up_to_date(previous or ("", []))
+            # What only has the daemon's name is refused (`workload_rules`).
+            if runs_daemon(self.container):
+                self._bring_up_to_date(previous or ("", []))
 
     def place(self) -> None:
         """Put the container where it belongs.

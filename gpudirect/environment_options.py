@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpudirect.deployed_stack import environment_of, read_stack_outputs
-from gpudirect.releases import ReleaseLockError, load_releases
+from gpudirect.releases import ReleaseLockError, is_registry, load_releases
 from gpudirect.stacks import STACKS
 from gpudirect.workload_environment import Environment
 
@@ -92,6 +92,11 @@ class EnvironmentOptions:
             except ReleaseLockError as error:
                 raise ValueError(str(error)) from error
         if self.image_registry is not None:
+            if self.image_registry and not is_registry(self.image_registry):
+                raise ValueError(
+                    f"image registry: {self.image_registry!r}, expected a host, with a path where "
+                    "the mirror has one, such as us-east4-docker.pkg.dev/PROJECT/REPOSITORY"
+                )
             changes["image_registry"] = self.image_registry
         if self.node_selector:
             changes["node_selector"] = {**environment.node_selector, **self.node_selector}

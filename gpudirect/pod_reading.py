@@ -181,6 +181,15 @@ def check_shape(template: Mapping[str, Any], report: Report) -> bool:
     return not report.has_errors
 
 
+def in_shape(template: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of a template in which stand-ins take the place of what `check_shape` reports.
+
+    The other rules can judge it then, so that one mistake hides no other; it is of no other use.
+    """
+    result: dict[str, Any] = _in_shape(template, _TEMPLATE)
+    return result
+
+
 def is_label_selector(value: Any) -> bool:
     """Whether something has the shape that Kubernetes gives a label selector."""
     report = Report()
@@ -254,6 +263,22 @@ def _check(value: Any, shape: Any, path: str, report: Report) -> None:
                 _check(item, shape[0], f"{path}[{index}]", report)
     elif not isinstance(value, shape):
         _wrong(path, value, "text", report)
+
+
+def _in_shape(value: Any, shape: Any) -> Any:
+    if isinstance(shape, dict):
+        result = dict(value) if isinstance(value, dict) else {}
+        for key, inner in shape.items():
+            if key == "*":
+                result = {name: _in_shape(item, inner) for name, item in result.items()}
+                continue
+            name = key.rstrip("!")
+            if result.get(name) is not None or key.endswith("!"):
+                result[name] = _in_shape(result.get(name), inner)
+        return result
+    if isinstance(shape, list):
+        return [_in_shape(item, shape[0]) for item in value] if isinstance(value, list) else []
+    return value if isinstance(value, shape) else str("" if value is None else value)
 
 
 def _wrong(path: str, value: Any, expected: str, report: Report) -> None:

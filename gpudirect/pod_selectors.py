@@ -14,13 +14,13 @@ from gpudirect.workload_environment import Environment, RenderRecord
 from gpudirect.workload_rules import (
     ACCELERATOR,
     COMPUTE_CLASS,
+    DRIVER,
     NOT_WITH_A_CLASS,
     custom_class,
     selected_keys,
     selected_values,
 )
 
-_DRIVER = "cloud.google.com/gke-gpu-driver-version"
 _DRIVER_VERSION = "latest"
 
 # One choice in several keys: a user who makes it wants no half of the stack's.
@@ -108,7 +108,7 @@ def _wanted(spec: Mapping[str, Any], environment: Environment, report: Report) -
         return {k: v for k, v in capacity.items() if k not in NOT_WITH_A_CLASS}
     return {
         ACCELERATOR: environment.stack.accelerator,
-        _DRIVER: _DRIVER_VERSION,
+        DRIVER: _DRIVER_VERSION,
         **capacity,
     }
 

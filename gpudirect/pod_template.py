@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpudirect.annotation_rules import check_annotation
-from gpudirect.autopilot_rules import check_mounts
+from gpudirect.autopilot_rules import check_mounts, check_names
 from gpudirect.container_environment import WantedVariables, merge_variables
 from gpudirect.daemon_container import DaemonPlacement
 from gpudirect.pod_reading import (
@@ -21,6 +21,7 @@ from gpudirect.pod_reading import (
     fields,
     gpu_containers,
     gpus_elsewhere,
+    in_shape,
     mentions_gpus,
 )
 from gpudirect.pod_selectors import put_in_selectors
@@ -105,13 +106,16 @@ def render_template(
         report: Takes the findings; with an error among them the result is not to be used.
         editor: Edits the tree that the template is part of.
     """
-    if not check_shape(template, report):
-        return template
+    has_shape = check_shape(template, report)
+    if not has_shape:
+        template = in_shape(template)
     record = RenderRecord.from_text(fields(template, "metadata", "annotations").get(RECORD))
     if record is not None and _is_for_another_stack(record, environment, report):
         return template
     check_rules(template, environment, report)
-    check_mounts(template["spec"], context.claims, report)
+    if has_shape:
+        check_names(template["spec"], report)
+        check_mounts(template["spec"], context.claims, report)
     result = editor.root(template)
     edit = _Edit(
         environment=environment,

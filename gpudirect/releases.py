@@ -8,6 +8,7 @@ it (`workloads`, `manifests`).
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +21,9 @@ import yaml
 from gpudirect.release_rules import lock_problems, sources_in
 
 RELEASES_FILE = Path(__file__).with_name("releases.yaml")
+
+# A part of an image's path, as registries take it.
+_IMAGE_PATH = re.compile(r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*")
 
 Curve = tuple[tuple[int, float], ...]
 """Points of (message size in bytes, bus bandwidth in GB/s), by size."""
@@ -175,6 +179,20 @@ class ReleaseLock:
             f"release {name!r} is not in the lock, expected one of {', '.join(known)} "
             f"for {stack}{hint}"
         )
+
+
+def is_registry(text: str) -> bool:
+    """Whether a text is a registry's host, with a port or a path where it has one."""
+    host, *path = text.split("/")
+    name, _, port = host.partition(":")
+    labels = name.split(".")
+    return (
+        (len(labels) > 1 or name == "localhost" or bool(port))
+        and all(label and label.replace("-", "").isalnum() for label in labels)
+        and host.isascii()
+        and (not port or port.isdigit())
+        and all(map(_IMAGE_PATH.fullmatch, path))
+    )
 
 
 def with_registry(image: str, registry: str) -> str:

@@ -7,7 +7,6 @@ rules within a part (`location`, `naming`, `fabric_settings`, `cluster_settings`
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -27,7 +26,13 @@ from gpudirect.fabric_settings import (
 from gpudirect.findings import Finding, SettingsError
 from gpudirect.location import Location, check_stack, read_location
 from gpudirect.naming import Names, read_names, read_network_names
-from gpudirect.releases import Release, ReleaseLock, ReleaseLockError, load_releases
+from gpudirect.releases import (
+    Release,
+    ReleaseLock,
+    ReleaseLockError,
+    is_registry,
+    load_releases,
+)
 from gpudirect.smoke_test_settings import (
     SmokeTestSettings,
     check_run_on_capacity,
@@ -50,9 +55,6 @@ __all__ = [
     "load_settings",
     "read_settings",
 ]
-
-# A part of an image's path, as registries take it.
-_IMAGE_PATH = re.compile(r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -356,9 +358,7 @@ def _read_reserved(reader: ConfigReader) -> list[NamedRange]:
 
 def _read_registry(reader: ConfigReader, universe: Universe | None) -> str:
     registry = reader.text("imageRegistry") or ""
-    host, *path = registry.split("/")
-    right = _is_host(host) and all(map(_IMAGE_PATH.fullmatch, path))
-    if registry and not right:
+    if registry and not is_registry(registry):
         reader.report(
             "imageRegistry",
             "no registry host",
@@ -379,14 +379,3 @@ def _read_registry(reader: ConfigReader, universe: Universe | None) -> str:
             severity="warning",
         )
     return registry
-
-
-def _is_host(text: str) -> bool:
-    name, _, port = text.partition(":")
-    labels = name.split(".")
-    return (
-        (len(labels) > 1 or name == "localhost" or bool(port))
-        and all(label and label.replace("-", "").isalnum() for label in labels)
-        and text.isascii()
-        and (not port or port.isdigit())
-    )

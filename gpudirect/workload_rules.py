@@ -52,6 +52,8 @@ NOT_WITH_A_CLASS = frozenset(
 ) | {"node.kubernetes.io/instance-type"}
 
 ACCELERATOR_COUNT = "cloud.google.com/gke-accelerator-count"
+DRIVER = "cloud.google.com/gke-gpu-driver-version"
+_DRIVER_VERSIONS = ("default", "latest")
 _LOCAL_SSD = "cloud.google.com/gke-ephemeral-storage-local-ssd"
 _NODE_POOL = "cloud.google.com/gke-nodepool"
 _SHARED_GPU = {
@@ -117,6 +119,20 @@ def _node_expressions(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[st
             )
 
 
+def _preferences(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield what a Pod would rather have of its node: admission reads it, scheduling may not."""
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    terms = fields(spec, "affinity", "nodeAffinity").get(preferred)
+    for i, term in enumerate(terms if isinstance(terms, list) else ()):
+        expressions = fields(term, "preference").get("matchExpressions") if term else None
+        for j, expression in enumerate(expressions if isinstance(expressions, list) else ()):
+            if isinstance(expression, dict):
+                yield (
+                    f"spec.affinity.nodeAffinity.{preferred}[{i}].preference.matchExpressions[{j}]",
+                    expression,
+                )
+
+
 def _check_gpus(spec: Mapping[str, Any], stack: GpuStack, report: Report) -> None:
     wanted = stack.gpus_per_node
     beside = 0
@@ -170,6 +186,9 @@ def _check_gpus_elsewhere(spec: Mapping[str, Any], report: Report) -> None:
 
 def _check_selectors(spec: Mapping[str, Any], stack: GpuStack, report: Report) -> None:
     keys = selected_keys(spec)
+    for path, expression in _preferences(spec):
+        if expression.get("key") == _NODE_POOL:
+            keys.setdefault(_NODE_POOL, path)
     for path, values in selected_values(spec, ACCELERATOR):
         if stack.accelerator not in values:
             report.error(
@@ -178,6 +197,27 @@ def _check_selectors(spec: Mapping[str, Any], stack: GpuStack, report: Report) -
                 f"the Pod selects other GPUs, but the stack is {stack.name} and expects "
                 f"{stack.accelerator}",
                 _other_stack(values) or f"Select {stack.accelerator} or leave the selector out.",
+            )
+    for path, expression in _node_expressions(spec):
+        if (
+            expression.get("key") == ACCELERATOR
+            and expression.get("operator") == "NotIn"
+            and stack.accelerator in items(expression, "values")
+        ):
+            report.error(
+                path,
+                f"NotIn {stack.accelerator}",
+                f"the Pod keeps away from {stack.accelerator}, the GPUs of {stack.name}",
+                "Leave the selector out.",
+            )
+    for path, values in selected_values(spec, DRIVER):
+        if not set(values) & set(_DRIVER_VERSIONS):
+            report.error(
+                path,
+                ", ".join(values),
+                f"{DRIVER} asks for no driver that GKE installs, and without one there are no "
+                f"GPUs; expected one of {', '.join(_DRIVER_VERSIONS)}",
+                "Leave the selector out.",
             )
     for key, expected in (
         *((key, stack.machine_type) for key in _MACHINE_KEYS),
@@ -218,7 +258,10 @@ def _check_selectors(spec: Mapping[str, Any], stack: GpuStack, report: Report) -
         ),
     ):
         if key in keys:
-            report.error(keys[key], fields(spec, "nodeSelector").get(key), f"{key} {problem}", fix)
+            value = fields(spec, "nodeSelector").get(key)
+            if value is None:
+                value = ", ".join(v for _path, found in selected_values(spec, key) for v in found)
+            report.error(keys[key], value or None, f"{key} {problem}", fix)
     if (name := custom_class(spec)) is not None:
         for key in sorted(NOT_WITH_A_CLASS & keys.keys()):
             report.error(
@@ -260,20 +303,25 @@ def _check_fast_socket(spec: Mapping[str, Any], report: Report) -> None:
                 )
 
 
+def runs_daemon(container: Mapping[str, Any]) -> bool:
+    """Whether a container's image is a receive daemon of either technology."""
+    return _image_base(str(container.get("image") or "")) in _DAEMON_IMAGES
+
+
 def _check_daemons(spec: Mapping[str, Any], stack: GpuStack, report: Report) -> None:
     other_names = {other.daemon_container for other in STACKS.values()} - {stack.daemon_container}
     for view in containers_of(spec):
         image = str(view.container.get("image") or "")
-        runs_daemon = _image_base(image) in _DAEMON_IMAGES
+        is_daemon = runs_daemon(view.container)
         if view.name == stack.daemon_container:
-            if not runs_daemon:
+            if not is_daemon:
                 report.error(
                     f"{view.path}.image",
                     image,
                     f"container {view.name!r} has the daemon's name but runs something else",
                     "Rename it, or remove it: the daemon is put in.",
                 )
-        elif runs_daemon or view.name in other_names:
+        elif is_daemon or view.name in other_names:
             report.error(
                 view.path,
                 f"{view.name}, {image}",

@@ -251,13 +251,30 @@ def _unreached(
                 "a TrainJob's Pods are made from its runtime, and GPUDirect goes in there",
                 "Render the TrainingRuntime or ClusterTrainingRuntime, with the GPUs as limits.",
             )
-    elif not kinds and (path := _pod_with_gpus(item, "")) is not None:
-        report.error(
+    elif (path := _pod_with_gpus(item, "")) is not None:
+        if kinds:
+            places = " or ".join(".".join(steps) for each in kinds for steps in each.templates)
+            report.error(
+                path,
+                None,
+                f"there are GPUs where a {kind} has no Pod template, expected it at "
+                f"{places or 'the top'}",
+                "Move it there.",
+            )
+        else:
+            report.error(
+                path,
+                None,
+                f"there are GPUs in a {kind or 'document without a kind'}, whose Pod templates are "
+                "not known",
+                _way_to(kind, path),
+            )
+    elif not kinds and (path := _resources_with_gpus(item, "")) is not None:
+        report.warning(
             path,
             None,
-            f"there are GPUs in a {kind or 'document without a kind'}, whose Pod templates are "
-            "not known",
-            _way_to(kind, path),
+            "GPUs are asked for outside of a Pod template, so nothing is put in",
+            "Use a kind that holds a Pod template, and render that.",
         )
     return report.findings
 
@@ -290,6 +307,21 @@ def _pod_with_gpus(node: Any, path: str) -> str | None:
             if found is not None:
                 return found
     return None
+
+
+def _resources_with_gpus(node: Any, path: str) -> str | None:
+    """Return the path of the first thing that asks for GPUs as a container does."""
+    if isinstance(node, Mapping):
+        resources = fields(node, "resources")
+        if any(GPU_RESOURCE in fields(resources, key) for key in ("limits", "requests")):
+            return f"{path}.resources".lstrip(".")
+        children = [(f"{path}.{key}".lstrip("."), value) for key, value in node.items()]
+    elif isinstance(node, list):
+        children = [(f"{path}.*", value) for value in node]
+    else:
+        return None
+    found = (_resources_with_gpus(value, inner) for inner, value in children)
+    return next((each for each in found if each is not None), None)
 
 
 def _name(item: Mapping[str, Any]) -> str:

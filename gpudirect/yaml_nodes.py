@@ -102,14 +102,14 @@ class Tree:
         head: Comment lines in front of the content.
         tail: Comment lines behind it.
         layout: How it is indented.
-        has_aliases: Whether two places share a node.
+        has_anchors: Whether a node has a name that others may stand for it by.
     """
 
     data: Any
     head: str = ""
     tail: str = ""
     layout: Layout = field(default_factory=Layout)
-    has_aliases: bool = False
+    has_anchors: bool = False
 
 
 def _copy_comments(source: Any, target: Any) -> None:

@@ -97,15 +97,31 @@ def check_syntax(text: str) -> None:
 def _explaining(text: str) -> Iterator[None]:
     try:
         yield
+    except YamlSyntaxError as error:
+        raise YamlSyntaxError(f"{error}{_likely_cause(text, error.line)}", error.line) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         words = ", ".join(part for part in (error.context, error.problem) if part)
-        raise YamlSyntaxError(words, (mark.line if mark else 0) + 1) from error
+        line = (mark.line if mark else 0) + 1
+        raise YamlSyntaxError(f"{words}{_likely_cause(text, line)}", line) from error
     except ReaderError as error:
         line = len(_LINE_END.findall(text[: error.position])) + 1
         raise YamlSyntaxError(str(error.reason), line) from error
     except yaml.YAMLError as error:
         raise YamlSyntaxError(str(error), 1) from error
+
+
+def _likely_cause(text: str, line: int) -> str:
+    """Say what people usually did where the parser only says what it met."""
+    lines = _LINE_END.split(text)
+    written = lines[line - 1] if line <= len(lines) else ""
+    if "{{" in written or "{%" in written:
+        return "; it looks like a template, which has to be rendered first (helm template)"
+    if "\t" in written[: len(written) - len(written.lstrip())]:
+        return "; there is a tab in front, where YAML takes spaces alone"
+    if line > 1 and written.startswith("{"):
+        return "; two objects need a line --- between them"
+    return ""
 
 
 class _TreeReader:
@@ -120,7 +136,6 @@ class _TreeReader:
         self._mapping_steps: Counter[int] = Counter()
         self._dash_steps: Counter[int] = Counter()
         self._item_steps: Counter[int] = Counter()
-        self._has_aliases = False
         self._notes = Notes(self._lines, self._events)
 
     def read(self) -> Tree:
@@ -142,7 +157,7 @@ class _TreeReader:
                 dash=_most_common(self._dash_steps, 0),
                 item=_most_common(self._item_steps, 2),
             ),
-            has_aliases=self._has_aliases,
+            has_anchors=bool(self._anchors),
         )
 
     def _peek(self) -> Any:
@@ -187,7 +202,6 @@ class _TreeReader:
     def _alias(self, event: Any) -> Any:
         if event.anchor not in self._anchors:
             raise _error(f"alias *{event.anchor} names no anchor in front of it", event)
-        self._has_aliases = True
         self._nodes += self._sizes.get(event.anchor, 0)
         if self._nodes > _MOST_NODES:
             raise _error(f"aliases stand for more than {_MOST_NODES} values", event)

@@ -32,7 +32,7 @@ def write_tree(tree: Tree, data: Any) -> str:
         tree: The document as it was read: comments around it and its indentation.
         data: Its content, edited or not: a mapping or a list.
     """
-    if tree.has_aliases:
+    if tree.has_anchors:
         data = _share_again(data)
     writer = _Writer(tree.layout)
     writer.write(data)

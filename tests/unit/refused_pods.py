@@ -14,8 +14,8 @@ def limits(count: Any) -> Document:
     return {"limits": {"nvidia.com/gpu": count}}
 
 
-def node_affinity(key: str, *values: str) -> Document:
-    expression = {"key": key, "operator": "In", "values": list(values)}
+def node_affinity(key: str, *values: str, operator: str = "In") -> Document:
+    expression = {"key": key, "operator": operator, "values": list(values)}
     return {
         "nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -390,6 +390,61 @@ REFUSED: list[tuple[str, Document, str, str]] = [
         ),
         "labelSelector.matchExpressions",
         "a list",
+    ),
+    (
+        "a node pool as a wish",
+        pod(
+            affinity={
+                "nodeAffinity": {
+                    "preferredDuringSchedulingIgnoredDuringExecution": [
+                        {
+                            "weight": 1,
+                            "preference": {
+                                "matchExpressions": [
+                                    {
+                                        "key": "cloud.google.com/gke-nodepool",
+                                        "operator": "In",
+                                        "values": ["pool"],
+                                    }
+                                ]
+                            },
+                        }
+                    ]
+                }
+            }
+        ),
+        "preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0]",
+        "cloud.google.com/gke-nodepool",
+    ),
+    (
+        "away from the stack's GPUs",
+        pod(affinity=node_affinity(ACCELERATOR, "nvidia-h100-mega-80gb", operator="NotIn")),
+        "nodeSelectorTerms[0].matchExpressions[0]",
+        "keeps away from nvidia-h100-mega-80gb",
+    ),
+    (
+        "GPUs without a driver",
+        selecting(gke_gpu_driver_version="disabled"),
+        "spec.nodeSelector[cloud.google.com/gke-gpu-driver-version]",
+        "one of default, latest",
+    ),
+    (
+        "two containers of one name",
+        pod(gpu_container(), {"name": "train", "image": "x"}),
+        "spec.containers[1].name",
+        "two containers",
+    ),
+    (
+        "two volumes of one name",
+        pod(volumes=[{"name": "own", "emptyDir": {}}] * 2),
+        "spec.volumes[1].name",
+        "two volumes",
+    ),
+    (
+        "a device list that nobody can read",
+        annotated(**{"devices.gke.io/container.tcpxo-daemon": "- path: [x"}),
+        "metadata.annotations[devices.gke.io/container.tcpxo-daemon]",
+        "no YAML list",
     ),
     ("a container without a name", pod(gpu_container(), {"image": "x"}), "containers[1].name", ""),
 ]

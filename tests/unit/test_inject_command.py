@@ -364,6 +364,7 @@ def test_a_stack_of_other_gpus_than_said_is_refused(pulumi: Any) -> None:
         (["--gpu-stack", "a3-high", "--profile", "simple"], "'simple'"),
         (["--gpu-stack", "a3-high", "--release", "tcpxo-v1.0.15"], "tcpxo-v1.0.15"),
         (["--gpu-stack", "a3-high", "--node-selector", "spot"], "KEY=VALUE"),
+        (["--gpu-stack", "a3-high", "--image-registry", "https://x.example/"], "expected a host"),
         (["--gpu-stack", "a3-high", "--debug-file", "nccl"], "absolute"),
         (["--gpu-stack", "a3-high", "--nodes", "0"], "0"),
         (["--gpu-stack", "a3-high", "--template-path", "a b"], "keys joined by dots"),

@@ -268,3 +268,28 @@ def test_a_long_stream_is_not_held_in_memory() -> None:
 
     peak(2)
     assert peak(40) < 2 * peak(4)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("nvidia.com/gpu: 8\nimage: {{ .Values.image }}\n", "helm template"),
+        ("{{- if .Values.gpus }}\nkind: Pod\n{{- end }}\n", "helm template"),
+        ("spec:\n\tcontainers: []\n", "a tab in front"),
+        ('{"kind": "Pod"}\n{"kind": "Pod"}\n', "a line --- between them"),
+    ],
+)
+def test_text_that_is_no_yaml_is_told_with_its_likely_cause(text: str, words: str) -> None:
+    (finding,) = render_text(text)[1].findings
+    assert words in finding.message
+
+
+def test_an_anchor_that_nothing_refers_to_any_more_stays_for_good() -> None:
+    text = (
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  labels: &l\n    a: b\n"
+        "  annotations: *l\nspec:\n  containers:\n  - &c\n    name: c\n    image: i\n"
+        "    resources: {limits: {nvidia.com/gpu: 8}}\n"
+    )
+    once, _ = render_text(text)
+    assert "labels: &l" in once
+    assert render_text(once)[0] == once

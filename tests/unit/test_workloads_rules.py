@@ -91,6 +91,35 @@ def test_all_reasons_are_given_at_once() -> None:
     assert len(errors_of(document)) == 5
 
 
+def test_a_field_of_another_shape_hides_no_other_reason() -> None:
+    document = pod(
+        gpu_container(
+            resources=limits(4),
+            securityContext={"privileged": True},
+            env=[{"name": "SEED", "value": 7}],
+        ),
+        metadata={"annotations": {"count": 2}},
+        hostNetwork=True,
+        nodeSelector={"cloud.google.com/gke-spot": True, "cloud.google.com/gke-nodepool": "pool"},
+    )
+    paths = {finding.path for finding in errors_of(document)}
+    assert paths == {
+        "metadata.annotations.count",
+        "spec.containers[0].env[0].value",
+        "spec.nodeSelector.cloud.google.com/gke-spot",
+        "spec.containers[0].resources.limits",
+        "spec.containers[0].securityContext.privileged",
+        "spec.hostNetwork",
+        "spec.nodeSelector[cloud.google.com/gke-nodepool]",
+    }
+
+
+def test_what_only_has_the_daemons_name_is_told_once() -> None:
+    document = pod(gpu_container(), {"name": "tcpxo-daemon", "image": "registry.example/mine:1"})
+    (finding,) = findings_of(document)
+    assert "runs something else" in finding.message
+
+
 def test_one_refused_document_leaves_all_others_as_they_are() -> None:
     documents = [pod(), pod(gpu_container(resources=limits(4)))]
     results, findings = render_documents(documents, MEGA)
@@ -147,6 +176,40 @@ def test_gpus_in_a_kind_nobody_knows_are_an_error_that_names_the_way() -> None:
     )
     assert findings == []
     assert rendered["spec"]["template"]["metadata"]["annotations"]
+
+
+def test_gpus_where_a_known_kind_has_no_template_are_an_error() -> None:
+    document = job()
+    document["kind"] = "CronJob"
+    (finding,) = errors_of(document)
+    assert finding.path == "spec.template"
+    assert "spec.jobTemplate.spec.template" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "path"),
+    [
+        ("Workflow", {"templates": [{"container": gpu_container()}]}, "spec.templates.*.container"),
+        ("InferenceService", {"predictor": {"model": gpu_container()}}, "spec.predictor.model"),
+    ],
+)
+def test_gpus_outside_of_a_pod_template_are_told(kind: str, spec: Document, path: str) -> None:
+    document = {"apiVersion": "example.org/v1", "kind": kind, "metadata": {}, "spec": spec}
+    (finding,) = findings_of(document)
+    assert (finding.severity, finding.path) == ("warning", f"{path}.resources")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"hard": {"requests.nvidia.com/gpu": "8"}},
+        {"limits": [{"type": "Container", "max": {"nvidia.com/gpu": 8}}]},
+        {"resourceGroups": [{"flavors": [{"resources": [{"name": "nvidia.com/gpu"}]}]}]},
+    ],
+)
+def test_an_object_that_only_counts_gpus_is_left_alone(spec: Document) -> None:
+    document = {"apiVersion": "v1", "kind": "Quota", "metadata": {}, "spec": spec}
+    assert findings_of(document) == []
 
 
 def test_a_train_job_points_to_its_runtime() -> None:
