@@ -4,14 +4,16 @@ import os
 
 from components.autopilot_cluster import AutopilotCluster, AutopilotClusterArgs
 from components.deletion_guard import guard_deletion
-from components.deployed_state import former_cluster
+from components.deployed_state import deployed_outputs, former_cluster
 from components.gpudirect_addons import GpuDirectAddons, GpuDirectAddonsArgs
 from components.nccl_smoke_test import NcclSmokeTest, NcclSmokeTestArgs
 from components.network_fabric import GpuNetworkFabric, GpuNetworkFabricArgs
 from components.stack_config import read_settings, stack_label, workload_environment
 from components.stack_outputs import export_outputs
 
-settings = read_settings(os.environ)
+# Asked for once, and before anything is registered: afterwards an answer would wait for plug-ins.
+deployed = deployed_outputs()
+settings = read_settings(os.environ, deployed)
 environment = workload_environment(settings)
 
 fabric = GpuNetworkFabric(
@@ -25,7 +27,9 @@ cluster = AutopilotCluster(
         labels=settings.labels,
         gpu_subnets=fabric.subnets,
         stack_label=stack_label(settings),
-        former=former_cluster(settings.cluster.name, settings.region, stack_label(settings)),
+        former=former_cluster(
+            deployed, settings.cluster.name, settings.region, stack_label(settings)
+        ),
     ),
 )
 addons = GpuDirectAddons(

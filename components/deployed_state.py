@@ -41,10 +41,13 @@ class FormerCluster:
     held: bool = False
 
 
-def former_cluster(name: str, location: str, label: str) -> FormerCluster:
+def former_cluster(
+    deployed: Mapping[str, Mapping[str, Any]], name: str, location: str, label: str
+) -> FormerCluster:
     """Return what earlier updates left of the stack's cluster.
 
     Args:
+        deployed: What `deployed_outputs` has found.
         name: Exact name of the cluster.
         location: Its region.
         label: The value that `STACK_LABEL` must have on a cluster that the state does not know.
@@ -52,7 +55,7 @@ def former_cluster(name: str, location: str, label: str) -> FormerCluster:
     Raises:
         pulumi.RunError: an interrupted update left a cluster that never got an address.
     """
-    outputs = next(clusters_in(deployed_outputs()), None)
+    outputs = next(clusters_in(deployed), None)
     if outputs is None:
         return FormerCluster(adopted_id=_interrupted_cluster(name, location, label))
     if has_come_up(outputs) or _has_address(outputs):

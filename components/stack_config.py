@@ -12,7 +12,6 @@ from typing import Any
 import pulumi
 from pulumi.runtime import config as runtime_config
 
-from components.deployed_state import deployed_outputs
 from gpudirect.cluster_access import missing_login_helper
 from gpudirect.live_version import version_below_floor
 from gpudirect.replacement import replacement_guard, spare_leave
@@ -22,8 +21,14 @@ from gpudirect.workloads import Environment
 _GCP_KEYS = ("project", "region", "zone", "universeDomain")
 
 
-def read_settings(environ: Mapping[str, str]) -> Settings:
+def read_settings(
+    environ: Mapping[str, str], deployed: Mapping[str, Mapping[str, Any]]
+) -> Settings:
     """Return the checked settings of the selected stack.
+
+    Args:
+        environ: The process's environment.
+        deployed: The outputs of the last state's resources, by URN.
 
     Raises:
         pulumi.RunError: one message with every problem, or with everything live that the update
@@ -53,15 +58,14 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         )
     except SettingsError as error:
         raise pulumi.RunError(str(error)) from None
-    live = deployed_outputs()
-    refusals = replacement_guard(live, settings)
+    refusals = replacement_guard(deployed, settings)
     if refusals:
         raise pulumi.RunError(str(SettingsError(refusals, stack_name=settings.stack_name)))
     # A preview enters no cluster; an update would notice only after 20 minutes [R35].
     missing = missing_login_helper(path=environ.get("PATH", ""))
     if missing is not None and not pulumi.runtime.is_dry_run():
         raise pulumi.RunError(missing)
-    of_state = (*spare_leave(live, settings), *version_below_floor(live, settings))
+    of_state = (*spare_leave(deployed, settings), *version_below_floor(deployed, settings))
     for warning in (*settings.warnings, *of_state):
         pulumi.log.warn(str(warning))
     return settings

@@ -68,9 +68,8 @@ def test_another_failure_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_cluster_with_the_stacks_label_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    _answers(monkeypatch, EMPTY)
     _cluster(monkeypatch, endpoint="192.0.2.1")
-    found = deployed_state.former_cluster("dev-cluster", "us-east4", "dev").adopted_id
+    found = deployed_state.former_cluster({}, "dev-cluster", "us-east4", "dev").adopted_id
     assert found == "projects/p/locations/us-east4/clusters/dev-cluster"
 
 
@@ -78,43 +77,43 @@ def test_a_cluster_with_the_stacks_label_is_taken_over(monkeypatch: pytest.Monke
 def test_somebody_elses_cluster_is_not(
     monkeypatch: pytest.MonkeyPatch, labels: dict[str, str] | None
 ) -> None:
-    _answers(monkeypatch, EMPTY)
     _cluster(monkeypatch, endpoint="192.0.2.1", resource_labels=labels)
-    found = deployed_state.former_cluster("dev-cluster", "us-east4", "dev")
+    found = deployed_state.former_cluster({}, "dev-cluster", "us-east4", "dev")
     assert found == deployed_state.FormerCluster()
 
 
 def test_a_cluster_that_never_gets_an_address_is_named_with_its_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    _answers(monkeypatch, EMPTY)
     _cluster(monkeypatch)
     with pytest.raises(
         pulumi.RunError,
         match="gcloud container clusters delete dev-cluster --location=us-east4",
     ):
-        deployed_state.former_cluster("dev-cluster", "us-east4", "dev")
+        deployed_state.former_cluster({}, "dev-cluster", "us-east4", "dev")
 
 
-def _state_with(**outputs: Any) -> SimpleNamespace:
+def _state_with(**outputs: Any) -> dict[str, dict[str, Any]]:
     urn = "urn:pulumi:dev::gpudirect::c$gcp:container/cluster:Cluster::cluster-cluster"
     known = {"name": "dev-cluster", "location": "us-east4", "project": "p"}
-    return SimpleNamespace(value={"outputs": {urn: {"outputs": known | outputs}}})
+    return {urn: known | outputs}
 
 
 def test_a_cluster_with_an_address_is_looked_up_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    _answers(monkeypatch, _state_with(endpoint="192.0.2.1", deletionProtection=True))
     monkeypatch.setattr(gcp.container, "get_cluster", lambda **_: pytest.fail("asked the cloud"))
-    found = deployed_state.former_cluster("dev-cluster", "us-east4", "dev")
+    found = deployed_state.former_cluster(
+        _state_with(endpoint="192.0.2.1", deletionProtection=True), "dev-cluster", "us-east4", "dev"
+    )
     assert found == deployed_state.FormerCluster()
 
 
 def test_a_cluster_that_came_up_after_its_update_had_ended_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    _answers(monkeypatch, _state_with(endpoint=""))
     _cluster(monkeypatch, endpoint="192.0.2.1")
-    found = deployed_state.former_cluster("dev-cluster", "us-east4", "dev")
+    found = deployed_state.former_cluster(
+        _state_with(endpoint=""), "dev-cluster", "us-east4", "dev"
+    )
     assert found == deployed_state.FormerCluster()
 
 
@@ -122,7 +121,8 @@ def test_a_cluster_that_came_up_after_its_update_had_ended_is_kept(
 def test_a_cluster_that_never_came_up_is_told_apart(
     monkeypatch: pytest.MonkeyPatch, protected: bool
 ) -> None:
-    _answers(monkeypatch, _state_with(deletionProtection=protected))
     _cluster(monkeypatch, endpoint="")
-    found = deployed_state.former_cluster("dev-cluster", "us-east4", "dev")
+    found = deployed_state.former_cluster(
+        _state_with(deletionProtection=protected), "dev-cluster", "us-east4", "dev"
+    )
     assert found == deployed_state.FormerCluster(failed=True, held=protected)

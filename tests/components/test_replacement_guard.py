@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from components import stack_config
+from components import deployed_state
 from tests.components.recording import Recording, run_program
 from tests.stack_config import full_config
 
@@ -17,7 +17,7 @@ LIVE = {f"{_URN}fabric-net-1": {"name": "dev-net-1", "mtu": 8244.0, "project": "
 
 @pytest.fixture(autouse=True)
 def _live(monkeypatch: Any) -> None:
-    monkeypatch.setattr(stack_config, "deployed_outputs", lambda: LIVE)
+    monkeypatch.setattr(deployed_state, "deployed_outputs", lambda: LIVE)
 
 
 def _preview(**overrides: Any) -> Recording:
