@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from sandbox.gke import kinds
 from sandbox.gke.api import ApiError, KubernetesApi
 from sandbox.gke.resource_types import NETWORKS, PODS, ResourceType
 
@@ -149,6 +150,23 @@ def test_a_kind_that_comes_later_is_waited_for() -> None:
     """[R30]."""
     server = ScriptedServer(httpx.Response(404, json=status(404, "NotFound")), listed(1))
     assert changes(server, 1) == [("SYNCED", "")]
+
+
+@pytest.mark.parametrize("code", [404, 429, 503])
+def test_a_kind_is_installed_once_a_young_api_server_serves_it(code: int) -> None:
+    not_yet = "the request has been made before all known HTTP paths have been installed"
+    server = ScriptedServer(
+        httpx.Response(201, json=item("computeclasses.cloud.google.com", 1)),
+        httpx.Response(code, json=status(code, "NotYet", not_yet)),
+        listed(2),
+    )
+
+    async def install() -> None:
+        async with client(server) as api:
+            await kinds.install(api, multi_networking=False)
+
+    asyncio.run(install())
+    assert server.answers == []
 
 
 def test_a_refused_watch_is_an_error() -> None:

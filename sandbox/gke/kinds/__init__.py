@@ -49,13 +49,14 @@ async def install(api: KubernetesApi, *, multi_networking: bool) -> None:
 async def _served(api: KubernetesApi, kind: ResourceType) -> None:
     """Wait until objects of a kind can be listed: `Established` comes a moment before that.
 
-    Until then the API server does not know the path (404) or opens the store for it (429).
+    Until then the API server does not know the path (404, or 503 while it is so young that it does
+    not know all of its own paths), or opens the store for it (429).
     """
     while True:
         try:
             await api.list(kind)
         except ApiError as error:
-            if error.code not in (404, 429):
+            if error.code not in (404, 429, 503):
                 raise
             await asyncio.sleep(_POLL_SECONDS)
         else:
