@@ -14,6 +14,8 @@ from typing import Any
 
 from gpudirect.environment_options import EnvironmentOptions, selectors_from, split_networks
 from gpudirect.manifest_stream import RenderRequest
+from gpudirect.pod_reading import type_name
+from gpudirect.stacks import STACKS
 from gpudirect.workload_environment import NcclDebug, debug_file_pattern
 from gpudirect.workload_findings import ManifestFinding, errors_in
 from gpudirect.workload_kinds import kind_from_path
@@ -68,7 +70,7 @@ def run_function(
             f"{', '.join(_API_VERSIONS)}"
         )
     request = _request(_config(resource_list.get("functionConfig")), defaults)
-    items = resource_list.get("items") or []
+    items = _items(resource_list)
     rendered, findings = [], []
     for number, item in enumerate(items, start=1):
         result, found = render_document(
@@ -87,12 +89,22 @@ def run_function(
     return answer, findings
 
 
+def _items(resource_list: Mapping[str, Any]) -> list[Any]:
+    items = resource_list.get("items")
+    if items is None:
+        return []
+    if not isinstance(items, list):
+        raise FunctionConfigError(f"items: {type_name(items)}, expected a list of objects")
+    return items
+
+
 def _config(function_config: Any) -> Mapping[str, Any]:
     if function_config is None:
         return {}
     if not isinstance(function_config, dict):
         raise FunctionConfigError("functionConfig: expected an object")
-    section = "data" if function_config.get("kind") == "ConfigMap" else "spec"
+    is_data = function_config.get("kind") == "ConfigMap" or "spec" not in function_config
+    section = "data" if is_data and "data" in function_config else "spec"
     config = function_config.get(section)
     if config is None:
         return {}
@@ -104,7 +116,7 @@ def _config(function_config: Any) -> Mapping[str, Any]:
             f"functionConfig.{section}: {', '.join(unknown)} means nothing here, expected "
             f"{', '.join(_KEYS)}"
         )
-    return config
+    return {key: value for key, value in config.items() if value is not None}
 
 
 def _request(config: Mapping[str, Any], defaults: EnvironmentOptions) -> RenderRequest:
@@ -126,6 +138,7 @@ def _request(config: Mapping[str, Any], defaults: EnvironmentOptions) -> RenderR
         options = replace(
             defaults, **{k: v for k, v in said.items() if v is not None and k in known}
         )
+        _check_place(options)
         debug_file = config.get("debugFile")
         debug = None
         if debug_file:
@@ -136,10 +149,25 @@ def _request(config: Mapping[str, Any], defaults: EnvironmentOptions) -> RenderR
             environment=options.environment(),
             extra_kinds=[kind_from_path(text) for text in _list(config.get("templatePaths"))],
             debug=debug,
-            nodes=int(config["nodes"]) if "nodes" in config else None,
+            nodes=_number("nodes", config["nodes"]) if "nodes" in config else None,
         )
     except (ValueError, TypeError) as error:
         raise FunctionConfigError(f"functionConfig: {error}") from error
+
+
+def _check_place(options: EnvironmentOptions) -> None:
+    if not (options.pulumi_stack or options.gpu_stack):
+        raise ValueError(
+            "where will the Pods run? Say stack: NAME for a deployed Pulumi stack, or gpuStack: "
+            f"{' or '.join(STACKS)}, under spec, or under data of a ConfigMap"
+        )
+
+
+def _number(key: str, value: Any) -> int:
+    text = str(value)
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 10 and int(text) > 0):
+        raise ValueError(f"{key}: {text!r}, expected a whole number, 1 or more")
+    return int(text)
 
 
 def _names(value: Any) -> tuple[str, ...] | None:
@@ -150,8 +178,13 @@ def _names(value: Any) -> tuple[str, ...] | None:
 
 def _selectors(value: Any) -> dict[str, str]:
     if isinstance(value, dict):
-        return {str(key): str(item) for key, item in value.items()}
+        return {str(key): _as_text(item) for key, item in value.items()}
     return selectors_from(_list(value))
+
+
+def _as_text(value: Any) -> str:
+    """Return a scalar as YAML writes it: a label's `true` is the word."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _list(value: Any) -> list[str]:

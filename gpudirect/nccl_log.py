@@ -20,12 +20,16 @@ _MAX_HOSTS = 4096
 _MAX_ENDINGS = 16384
 
 _CHANNEL = re.compile(r"via NET/(\w{1,40})/(\d{1,3})")
-_USING = re.compile(r"(?:Using|Initializing|Initialized) (?:NET plugin|network) (\w{1,40})")
+_USING = re.compile(
+    r"(?:Using|Initializing|Initialized|Assigned) (?:NET plugin|network) (\w{1,40})"
+)
 _PLUGIN_VERSION = re.compile(
     r"(?:NET/(?:FasTrak|GPUDirectTCPX)\w{0,8},? (?:ver\. ?|version:? ?|v)"
     r"|network (?:FasTrak|GPUDirectTCPX\w{0,8}), version:? ?)v?(\d[\w.+-]{0,40})"
 )
-_MENTIONED = re.compile(r"NET/(FasTrak|GPUDirectTCPX|Socket|FastSocket)")
+_MENTIONED = re.compile(
+    r"(?:NET/|NET/Plugin: (?:Using|Loaded net plugin) )(FasTrak|GPUDirectTCPX|Socket|FastSocket)"
+)
 _NCCL_VERSION = re.compile(r"NCCL version (\d{1,3}\.\d{1,3}(?:\.\d{1,3})?)")
 _PROBLEM = re.compile(
     r"NCCL WARN|failure|refused|mpirun (?:detected|noticed)|No such file|not found"

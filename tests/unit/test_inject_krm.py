@@ -116,7 +116,9 @@ def test_a_finding_leaves_every_item_and_is_among_the_results() -> None:
         (resource_list() | {"functionConfig": []}, "an object"),
         (resource_list() | {"functionConfig": {"spec": []}}, "functionConfig.spec"),
         (resource_list(gpuStack="a3-mega", network="x"), "network means nothing"),
-        (resource_list(), "--gpu-stack"),
+        (resource_list(), "gpuStack: a3-mega or a3-high, under spec"),
+        (resource_list(gpuStack="a3-mega") | {"items": {"kind": "Pod"}}, "a list of objects"),
+        (resource_list(gpuStack="a3-mega", nodes=0), "nodes: '0'"),
         (resource_list(gpuStack="a4"), "'a4'"),
         (resource_list(gpuStack="a3-mega", networks="x"), "1 given"),
         (resource_list(gpuStack="a3-mega", nodes="many"), "many"),
@@ -125,6 +127,16 @@ def test_a_finding_leaves_every_item_and_is_among_the_results() -> None:
 def test_a_list_or_config_that_says_nothing_usable_is_refused(asked: Any, words: str) -> None:
     with pytest.raises(FunctionConfigError, match=words):
         run_function(asked, NOTHING_SAID)
+
+
+def test_a_config_without_a_kind_says_it_under_data_or_spec() -> None:
+    for section in ("data", "spec"):
+        config = {section: {"gpuStack": "a3-high", "networks": None, "nodeSelector": {"x": True}}}
+        answer, findings = run_function(
+            resource_list(pod()) | {"functionConfig": config}, NOTHING_SAID
+        )
+        assert findings == []
+        assert answer["items"][0]["spec"]["nodeSelector"]["x"] == "true"
 
 
 def test_the_function_keeps_comments_and_answers_on_standard_output() -> None:
