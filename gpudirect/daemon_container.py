@@ -10,7 +10,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from gpudirect.pod_reading import ContainerView, Report, containers_of, gpu_limit, items
+from gpudirect.pod_reading import (
+    ContainerView,
+    Report,
+    containers_of,
+    fields,
+    gpu_limit,
+    items,
+)
 from gpudirect.releases import with_registry
 from gpudirect.tree_edit import TreeEditor
 from gpudirect.workload_environment import Environment
@@ -81,6 +88,8 @@ class DaemonPlacement:
             # What only has the daemon's name is refused (`workload_rules`).
             if runs_daemon(self.container):
                 self._bring_up_to_date(previous or ("", []))
+        if self._found is None or runs_daemon(self.container):
+            self._keep_root()
 
     def place(self) -> None:
         """Put the container where it belongs.
@@ -166,6 +175,22 @@ class DaemonPlacement:
             names = {entry["name"] for entry in entries}
             entries.extend(entry for entry in wanted["env"] if entry["name"] not in names)
             self.container["startupProbe"] = wanted["startupProbe"]
+
+    def _keep_root(self) -> None:
+        """Let the daemon stay root in a Pod whose other containers are not.
+
+        It sets up the node's NICs, and its image runs as root: with the Pod's settings the kubelet
+        would not start it.
+        """
+        of_pod = fields(self._spec, "securityContext")
+        wanted: dict[str, Any] = {}
+        if of_pod.get("runAsNonRoot"):
+            wanted["runAsNonRoot"] = False
+        if of_pod.get("runAsUser"):
+            wanted["runAsUser"] = 0
+        missing = wanted.keys() - fields(self.container, "securityContext").keys()
+        for key in sorted(missing):
+            self._editor.mapping(self.container, "securityContext")[key] = wanted[key]
 
     def _update_image(self, image: str, previous: str) -> None:
         found = str(self.container.get("image") or "")

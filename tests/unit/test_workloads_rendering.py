@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import copy
 import json
+from typing import Any
+
+import pytest
 
 from gpudirect.releases import load_releases
 from gpudirect.stacks import A3_HIGH, A3_MEGA
-from gpudirect.workloads import pod_annotations, render_documents, render_pod_template
+from gpudirect.workloads import (
+    Environment,
+    pod_annotations,
+    render_documents,
+    render_pod_template,
+)
 from tests.unit.workload_samples import (
     HIGH,
     MEGA,
@@ -352,3 +360,24 @@ def test_a_term_of_the_users_own_that_says_the_same_is_enough() -> None:
     }
     own = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     assert render(pod(affinity=own))["spec"]["affinity"] == own
+
+
+@pytest.mark.parametrize("environment", [MEGA, HIGH])
+@pytest.mark.parametrize("can_end", [True, False])
+def test_the_daemon_stays_root_in_a_pod_whose_other_containers_are_not(
+    environment: Environment, can_end: bool
+) -> None:
+    def context(**of_pod: Any) -> Document:
+        document = pod(securityContext=of_pod, restartPolicy="Never" if can_end else "Always")
+        spec = render(document, environment)["spec"]
+        assert spec["securityContext"] == of_pod
+        name = environment.stack.daemon_container
+        return dict(container_named(spec, name)["securityContext"])
+
+    plain = context(fsGroup=1000, runAsUser=0)
+    assert set(plain) == {"capabilities"}
+    assert context(runAsNonRoot=True) == plain | {"runAsNonRoot": False}
+    assert context(runAsNonRoot=True, runAsUser=1000) == plain | {
+        "runAsNonRoot": False,
+        "runAsUser": 0,
+    }
