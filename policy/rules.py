@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from ipaddress import IPv4Network, collapse_addresses
+from typing import Any, TypeGuard
 
 NETWORK = "gcp:compute/network:Network"
 SUBNETWORK = "gcp:compute/subnetwork:Subnetwork"
@@ -22,7 +23,7 @@ _WAYS_OUT = {
     "gcp:compute/router:Router": "a router",
     "gcp:compute/address:Address": "an external address",
 }
-_WORLD = {"0.0.0.0/0", "::/0"}
+_WORLD = ("0.0.0.0/0", "::/0")
 # GPU NICs of A3 High and A3 Mega; another number is a machine that GPUDirect does not know.
 _NIC_COUNTS = (4, 8)
 _MTU_BYTES = 8244
@@ -30,6 +31,7 @@ _SHARING_SELECTORS = {
     "cloud.google.com/gke-gpu-partition-size": "multi-instance GPUs (MIG)",
     "cloud.google.com/gke-gpu-sharing-strategy": "GPU time-sharing or MPS",
     "cloud.google.com/gke-max-shared-clients-per-gpu": "GPU time-sharing or MPS",
+    "cloud.google.com/gke-nccl-fastsocket": "FastSocket",
 }
 _DEVICES_PREFIX = "devices.gke.io/container."
 _INTERFACES = "networking.gke.io/interfaces"
@@ -104,12 +106,32 @@ def fabric_closed(resources: Sequence[Resource], _: Mapping[str, Any]) -> Iterat
     for resource in resources:
         if not resource.networks & names:
             continue
-        if resource.type in _WAYS_OUT:
+        is_internal = resource.props.get("addressType") == "INTERNAL"
+        if resource.type in _WAYS_OUT and not is_internal:
             yield Violation(f"is {_WAYS_OUT[resource.type]} on a GPU network", resource.urn)
-        if resource.type == FIREWALL and resource.props.get("direction", "INGRESS") == "INGRESS":
-            open_to = _WORLD & set(resource.props.get("sourceRanges") or ())
-            if open_to:
-                yield Violation(f"admits {', '.join(open_to)} to a GPU network", resource.urn)
+        if resource.type == FIREWALL and _admits(resource.props):
+            for world in _whole(resource.props.get("sourceRanges")):
+                yield Violation(f"admits {world} to a GPU network", resource.urn)
+
+
+def _admits(rule: Mapping[str, Any]) -> bool:
+    return (rule.get("direction") or "INGRESS") == "INGRESS" and not rule.get("denies")
+
+
+def _whole(ranges: object) -> Iterator[str]:
+    """Yield the address spaces of which ranges hold the whole, by themselves or together."""
+    texts = [text for text in ranges if isinstance(text, str)] if _is_list(ranges) else []
+    parts = []
+    for text in texts:
+        try:
+            parts.append(IPv4Network(text, strict=False))
+        except ValueError:
+            continue
+    yield from (
+        world
+        for world in _WORLD
+        if world in texts or any(str(part) == world for part in collapse_addresses(parts))
+    )
 
 
 def cluster_shape(resources: Sequence[Resource], _: Mapping[str, Any]) -> Iterator[Violation]:
@@ -146,7 +168,7 @@ def whole_gpus(resources: Sequence[Resource], _: Mapping[str, Any]) -> Iterator[
             if key in _SHARING_SELECTORS:
                 yield Violation(f"uses {_SHARING_SELECTORS[key]} with GPUDirect", resource.urn)
         for container in _containers(spec):
-            values = {e.get("name"): str(e.get("value", "")) for e in container.get("env") or ()}
+            values = {e.get("name"): str(e.get("value", "")) for e in _maps(container.get("env"))}
             if (
                 "fastsocket"
                 in values.get("NCCL_NET", "").lower() + values.get("NCCL_NET_PLUGIN", "").lower()
@@ -159,11 +181,11 @@ def whole_gpus(resources: Sequence[Resource], _: Mapping[str, Any]) -> Iterator[
 
 def allowed_images(resources: Sequence[Resource], config: Mapping[str, Any]) -> Iterator[Violation]:
     """Images from the allowed registries alone."""
-    allowed = tuple(config.get("allowedRegistries") or DEFAULT_REGISTRIES)
+    allowed = [str(prefix) for prefix in config.get("allowedRegistries") or DEFAULT_REGISTRIES]
     for resource, template in _templates(resources):
         for container in _containers(template.get("spec") or {}):
             image = str(container.get("image", ""))
-            if not image.startswith(allowed):
+            if not any(_is_below(image, prefix) for prefix in allowed):
                 yield Violation(
                     f"container {container.get('name')} runs {image}, "
                     f"allowed are {', '.join(allowed)}",
@@ -179,6 +201,12 @@ RULES: Mapping[str, Rule] = {
     "whole-gpus": whole_gpus,
     "allowed-images": allowed_images,
 }
+
+
+def _is_below(image: str, prefix: str) -> bool:
+    """Whether an image is the one named, or below it: `ubuntu` is no part of `ubuntu-x`."""
+    rest = image.removeprefix(prefix)
+    return image.startswith(prefix) and (not rest or prefix.endswith("/") or rest[0] in "/:@")
 
 
 def _of(resources: Sequence[Resource], token: str) -> list[Resource]:
@@ -210,8 +238,8 @@ def _in_object(value: object) -> Iterator[Mapping[str, Any]]:
 
 
 def _containers(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield from spec.get("initContainers") or ()
-    yield from spec.get("containers") or ()
+    yield from _maps(spec.get("initContainers"))
+    yield from _maps(spec.get("containers"))
 
 
 def _selector_keys(spec: Mapping[str, Any]) -> set[str]:
@@ -219,9 +247,18 @@ def _selector_keys(spec: Mapping[str, Any]) -> set[str]:
     affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
     ) or {}
-    for term in affinity.get("nodeSelectorTerms") or ():
-        keys |= {e.get("key") for e in term.get("matchExpressions") or ()}
+    for term in _maps(affinity.get("nodeSelectorTerms")):
+        keys |= {e.get("key") for e in _maps(term.get("matchExpressions"))}
     return keys
+
+
+def _maps(items: object) -> list[Mapping[str, Any]]:
+    """Return the mappings of a list; what is null or of another shape is somebody else's matter."""
+    return [item for item in items if isinstance(item, Mapping)] if _is_list(items) else []
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 def _asks_for_gpudirect(template: Mapping[str, Any]) -> bool:

@@ -105,6 +105,22 @@ def test_a_rule_from_everywhere_is_found(world: str) -> None:
     assert _messages("fabric-closed", [*_fabric(), fine]) == []
 
 
+def test_halves_of_the_world_are_the_world_and_a_denial_admits_nobody() -> None:
+    halves = ["0.0.0.0/1", "128.0.0.0/1", "nonsense"]
+    rule = _resource(rules.FIREWALL, "fw", "net-1", sourceRanges=halves)
+    assert _messages("fabric-closed", [*_fabric(), rule]) == ["admits 0.0.0.0/0 to a GPU network"]
+    for more in ({"denies": [{"protocol": "all"}]}, {"direction": "EGRESS"}):
+        rule = _resource(rules.FIREWALL, "fw", "net-1", sourceRanges=["0.0.0.0/0"], **more)
+        assert _messages("fabric-closed", [*_fabric(), rule]) == []
+
+
+def test_an_external_address_is_found_and_an_internal_one_is_none() -> None:
+    token = "gcp:compute/address:Address"
+    for kind, count in (("EXTERNAL", 1), ("INTERNAL", 0)):
+        address = _resource(token, "a", "net-1", addressType=kind)
+        assert len(_messages("fabric-closed", [*_fabric(), address])) == count
+
+
 @pytest.mark.parametrize("key", ["enableAutopilot", "enableMultiNetworking", "allowNetAdmin"])
 def test_a_cluster_without_what_gpudirect_needs_is_found(key: str) -> None:
     cluster = _resource(rules.CLUSTER, "c", **{**CLUSTER, key: False})
@@ -128,7 +144,11 @@ def test_production_is_protected() -> None:
 
 @pytest.mark.parametrize(
     "selector",
-    ["cloud.google.com/gke-gpu-partition-size", "cloud.google.com/gke-gpu-sharing-strategy"],
+    [
+        "cloud.google.com/gke-gpu-partition-size",
+        "cloud.google.com/gke-gpu-sharing-strategy",
+        "cloud.google.com/gke-nccl-fastsocket",
+    ],
 )
 def test_shared_gpus_beside_gpudirect_are_found(selector: str) -> None:
     assert len(_messages("whole-gpus", [_pod(nodeSelector={selector: "x"})])) == 1
@@ -150,3 +170,26 @@ def test_images_of_other_registries_are_found_in_pods_and_in_runs() -> None:
     job = {"kind": "Job", "spec": {"template": {"spec": {"containers": containers}}}}
     run = _resource("pulumi-python:dynamic:Run", "run", documents=json.dumps([job]))
     assert len(_messages("allowed-images", [run])) == 1
+
+
+@pytest.mark.parametrize(
+    ("image", "allowed"),
+    [
+        ("ubuntu", True),
+        ("ubuntu:24.04", True),
+        ("ubuntu@sha256:00", True),
+        ("ubuntu-x", False),
+        ("ubuntu.example.com/x:1", False),
+        ("us-docker.pkg.dev/gce-ai-infra/x:1", True),
+        ("us-docker.pkg.dev/gce-ai-infra-x/x:1", False),
+    ],
+)
+def test_a_registry_s_name_ends_where_it_ends(image: str, allowed: bool) -> None:
+    found = _messages("allowed-images", [_pod(containers=[{"name": "t", "image": image}])])
+    assert (found == []) is allowed
+
+
+def test_objects_of_another_shape_are_nobody_s_traceback() -> None:
+    odd = _pod(containers=[None, {"name": "t", "env": [None]}], affinity=None, nodeSelector=None)
+    assert _messages("whole-gpus", [odd]) == []
+    assert len(_messages("allowed-images", [odd])) == 1
