@@ -92,12 +92,13 @@ class EnvironmentOptions:
             except ReleaseLockError as error:
                 raise ValueError(str(error)) from error
         if self.image_registry is not None:
-            if self.image_registry and not is_registry(self.image_registry):
+            registry = self.image_registry.rstrip("/")
+            if registry and not is_registry(registry):
                 raise ValueError(
                     f"image registry: {self.image_registry!r}, expected a host, with a path where "
                     "the mirror has one, such as us-east4-docker.pkg.dev/PROJECT/REPOSITORY"
                 )
-            changes["image_registry"] = self.image_registry
+            changes["image_registry"] = registry
         if self.node_selector:
             changes["node_selector"] = {**environment.node_selector, **self.node_selector}
         return changes

@@ -13,6 +13,7 @@ curve must not pass.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -35,6 +36,8 @@ Verdict = Literal["passed", "degraded", "failed", "incomplete"]
 
 DEFAULT_MIN_FRACTION = 0.8
 
+# What mpirun and a dying process say; ranks that warn and go on are nobody's failure.
+_ENDED_BADLY = re.compile(r"mpirun (?:detected|noticed)|Segmentation fault|Test NCCL failure")
 # Sizes at which even the reference uses less of the network than this decide nothing.
 _DECISIVE_SHARE_OF_PEAK = 0.5
 _MOST_HOSTS_SHOWN = 3
@@ -229,6 +232,10 @@ def _notes(run: NcclRun) -> list[Reason]:
         notes.append("values were not checked: the test ran without data validation")
     if run.unreadable_rows:
         notes.append(f"{run.unreadable_rows} rows could not be read: other text is in them")
+    if run.status == "complete":
+        ended = next((line for line in run.problem_lines if _ENDED_BADLY.search(line)), None)
+        if ended is not None:
+            notes.append(f"the table is whole, yet the log reports a failed end: {ended}")
     if run.simulated:
         notes.append("simulated: no hardware produced these figures")
     return [Reason(weight=Weight.NOTE, text=text) for text in notes]

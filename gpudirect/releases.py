@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -163,21 +163,32 @@ class ReleaseLock:
         return next(release for release in self.for_stack(stack) if release.is_default)
 
     def get(self, name: str, stack: str) -> Release:
-        """Return a release by name; the empty name stands for the default.
+        """Return a release of a GPU stack by name; the empty name stands for the default.
 
         Raises:
             ReleaseLockError: no such release for this stack; the text names those that there are.
         """
-        if not name:
-            return self.default(stack)
-        known = {release.name: release for release in self.for_stack(stack)}
+        return self._named(name, self.for_stack(stack), stack) if name else self.default(stack)
+
+    def find(self, name: str) -> Release:
+        """Return a release of whichever GPU stack by name.
+
+        Raises:
+            ReleaseLockError: no such release; the text names all that there are.
+        """
+        return self._named(name, self.releases, "")
+
+    def _named(self, name: str, among: Iterable[Release], stack: str) -> Release:
+        known = {release.name: release for release in among}
         if name in known:
             return known[name]
+        other = next((release for release in self.releases if release.name == name), None)
+        problem = f"is for {other.stack}" if other else "is not in the lock"
         near = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = f"; did you mean {near[0]}?" if near and not other else ""
         raise ReleaseLockError(
-            f"release {name!r} is not in the lock, expected one of {', '.join(known)} "
-            f"for {stack}{hint}"
+            f"release {name!r} {problem}, expected one of {', '.join(known)}"
+            f"{f' for {stack}' if stack else ''}{hint}"
         )
 
 

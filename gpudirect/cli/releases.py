@@ -60,9 +60,7 @@ def _select(lock: ReleaseLock, name: str | None, gpu_stack: str | None) -> tuple
     found = lock.for_stack(gpu_stack) if gpu_stack else lock.releases
     if not name:
         return found
-    owner = next((release.stack for release in found if release.name == name), None)
-    likely = gpu_stack or ("a3-high" if name.startswith("tcpx-") else "a3-mega")
-    return (lock.get(name, owner or likely),)
+    return (lock.get(name, gpu_stack) if gpu_stack else lock.find(name),)
 
 
 def _listed(releases: tuple[Release, ...]) -> str:

@@ -310,6 +310,14 @@ def test_an_unknown_release_is_answered_with_the_nearest() -> None:
     assert "did you mean tcpx-v3.1.12?" in done.output
 
 
+def test_an_unknown_release_is_answered_with_those_that_there_are() -> None:
+    for release in _run("releases").output.splitlines()[1:-2]:
+        assert release.split()[0] in _run("releases", "nope").output
+    done = _run("releases", "tcpx-v3.1.9", "--gpu-stack", "a3-mega")
+    assert done.exit_code == 2
+    assert "'tcpx-v3.1.9' is for a3-high, expected one of tcpxo-" in done.output
+
+
 # ---- the group
 
 

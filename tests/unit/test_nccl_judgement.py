@@ -288,3 +288,18 @@ def test_interpolation_is_linear_in_the_logarithm_and_ends_with_the_curve() -> N
 
 def test_the_default_fraction_lies_between_a_sound_run_and_three_quarters() -> None:
     assert 0.75 < DEFAULT_MIN_FRACTION < 0.95
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mpirun detected that one or more processes exited with non-zero status",
+        "[nccl-test-0:00077] Signal: Segmentation fault (11)",
+    ],
+)
+def test_a_failed_end_below_a_whole_table_is_told(line: str) -> None:
+    judgement = judge_text(f"{table(A3_HIGH)}{line}\n", A3_HIGH)
+    assert judgement.verdict == "passed"
+    assert any(line in text for text in judgement.texts)
+    calm = judge_text(table(A3_HIGH) + "a:1:2 [0] NCCL WARN slow start\n", A3_HIGH)
+    assert not any("failed end" in text for text in calm.texts)
