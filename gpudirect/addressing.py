@@ -58,12 +58,19 @@ class NamedRange:
         network: The range.
         stated: Whether it is the environment's own and can be mended. A range that follows from
             something else, or that belongs to others, is not.
+        written: How it is written where that is not how the range is written right.
     """
 
     key: str
     label: str
     network: IPv4Network
     stated: bool = True
+    written: str = ""
+
+    @property
+    def seen(self) -> str:
+        """The range as its owner wrote it."""
+        return self.written or str(self.network)
 
 
 def parse_range(text: str) -> IPv4Network:

@@ -140,7 +140,8 @@ def read_range(
             value=text,
         )
         return None
-    return NamedRange(key=key, label=label, network=network)
+    written = text if text != str(network) else ""
+    return NamedRange(key=key, label=label, network=network, written=written)
 
 
 def read_fabric(reader: ConfigReader, stack: GpuStack, *, public: bool, nodes: int) -> FabricPlan:
@@ -208,7 +209,7 @@ def check_overlaps(reader: ConfigReader, ranges: Sequence[NamedRange]) -> None:
             "ranges that have no address in common",
             "a Pod has a NIC in each GPU network beside its own, and one address can be in only "
             "one of them",
-            value=str(mine.network),
+            value=mine.seen,
             fix=reader.set_to(mine.key, free) if free else "",
         )
 
@@ -300,7 +301,7 @@ def _check_room(reader: ConfigReader, subnets: Sequence[NamedRange], nodes: int)
             " subnet",
             f"room for {nodes}: subnets of /{longest} or larger",
             "every node has an address in each, and Google keeps 4",
-            value=None if carved else str(subnet.network),
+            value=None if carved else subnet.seen,
             fix=fix,
         )
 

@@ -85,7 +85,7 @@ def read_header(line: str) -> Columns | None:
         return None
     names = [_column_name(word) for word in line[start.start() :].split(None, _MAX_COLUMNS)]
     times = [index for index, name in enumerate(names) if name == "time"]
-    if not times or "busbw" not in names or names[2:3] != ["type"]:
+    if not times or "busbw" not in names or names[:3] != ["size", "count", "type"]:
         return None
     first = times[0]
     if len(times) == 1:

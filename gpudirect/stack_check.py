@@ -161,7 +161,7 @@ def _shared_ranges(
         free = free_range(mine.network.prefixlen, [*everybody, *implied])
         yield Finding(
             key=full_key(mine.key),
-            value=str(mine.network),
+            value=mine.seen,
             message=f"it shares addresses with {owners}",
             expected="ranges that no other environment has",
             why="environments that are joined one day, by peering or a shared network, could not "

@@ -86,11 +86,15 @@ def check_syntax(text: str) -> None:
     """Read a document and forget it.
 
     Raises:
-        YamlSyntaxError: the text is no YAML.
+        YamlSyntaxError: the text is no YAML, or refers to what it does not hold.
     """
+    anchors = set()
     with _explaining(text):
-        for _event in yaml.parse(text, Loader=_LOADER):
-            pass
+        for event in yaml.parse(text, Loader=_LOADER):
+            anchor = getattr(event, "anchor", None)
+            if isinstance(event, yaml.AliasEvent) and anchor not in anchors:
+                raise _no_anchor(event)
+            anchors.add(anchor)
 
 
 @contextmanager
@@ -201,7 +205,7 @@ class _TreeReader:
 
     def _alias(self, event: Any) -> Any:
         if event.anchor not in self._anchors:
-            raise _error(f"alias *{event.anchor} names no anchor in front of it", event)
+            raise _no_anchor(event)
         self._nodes += self._sizes.get(event.anchor, 0)
         if self._nodes > _MOST_NODES:
             raise _error(f"aliases stand for more than {_MOST_NODES} values", event)
@@ -318,6 +322,10 @@ class _TreeReader:
 
 def _error(message: str, event: Any) -> YamlSyntaxError:
     return YamlSyntaxError(message, event.start_mark.line + 1)
+
+
+def _no_anchor(event: Any) -> YamlSyntaxError:
+    return _error(f"alias *{event.anchor} names no anchor in front of it", event)
 
 
 def _slots(node: Any, key: Any) -> list[Any]:

@@ -276,6 +276,7 @@ def test_a_long_stream_is_not_held_in_memory() -> None:
         ("nvidia.com/gpu: 8\nimage: {{ .Values.image }}\n", "helm template"),
         ("{{- if .Values.gpus }}\nkind: Pod\n{{- end }}\n", "helm template"),
         ("spec:\n\tcontainers: []\n", "a tab in front"),
+        ("kind: Service\nspec: *shared\n", "*shared names no anchor"),
         ('{"kind": "Pod"}\n{"kind": "Pod"}\n', "a line --- between them"),
     ],
 )

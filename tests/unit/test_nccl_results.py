@@ -382,6 +382,15 @@ def test_a_column_more_or_less_moves_no_value() -> None:  # [R51]
     assert one.rows[0].out_of_place.wrong == 0
 
 
+@pytest.mark.parametrize("word", ["size", "count", "type", "redop", "root", "time", "#wrong"])
+@pytest.mark.parametrize("instead", ["", "size", "x", "time", "#"])
+def test_a_header_with_a_word_lost_on_the_way_raises_nothing(word: str, instead: str) -> None:
+    header = HEADER.splitlines(keepends=True)[1]
+    damaged = header.replace(word, instead, 1)
+    run = read_text(table(A3_HIGH).replace(header, damaged))
+    assert len(run.rows) + run.unreadable_rows == len(A3_HIGH)
+
+
 @pytest.mark.parametrize(
     ("lines", "transport"),
     [

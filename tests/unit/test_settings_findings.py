@@ -104,6 +104,7 @@ def test_a_slip_of_the_pen_hides_no_other_problem(values: dict[str, str], said: 
     assert len(found) == len(said), found
     for finding, words in zip(found, said, strict=True):
         assert re.search(words, finding.message)
+        assert finding.value.strip('"') in values.values()
 
 
 def test_the_remedy_of_a_version_is_no_version_that_is_too_old() -> None:
