@@ -6,6 +6,7 @@ ranges (`fabric_settings`, `cluster_settings`) nor the wording of findings.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, collapse_addresses
@@ -17,6 +18,7 @@ GPU_NETWORK_MTU_BYTES = 8244
 LEAST_SUBNET_PREFIX = 29
 LARGEST_SUBNET_PREFIX = 8
 _KEPT_BY_GOOGLE = 4
+_LENGTH = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
 AUTO_MODE_RANGE = IPv4Network("10.128.0.0/9")
 """Where the subnets of an auto-mode VPC such as `default` lie [facts google-cloud.md §3]."""
@@ -87,7 +89,7 @@ def parse_range(text: str) -> IPv4Network:
     if ":" in address:
         raise RangeError("an IPv6 range", "an IPv4 range: the GPU networks carry IPv4 alone")
     # ip_network also takes netmasks and other digits; Google does not.
-    if not (length.isascii() and length.isdigit() and str(int(length)) == length):
+    if not _LENGTH.fullmatch(length):
         raise RangeError("no range", "a prefix length after the slash, 0 to 32")
     try:
         network = IPv4Network(text, strict=False)

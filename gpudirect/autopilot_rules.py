@@ -116,7 +116,7 @@ def check_mounts(spec: Mapping[str, Any], claims: frozenset[str], report: Report
 
 
 def check_names(spec: Mapping[str, Any], report: Report) -> None:
-    """Report containers and volumes of one name, which no API server takes."""
+    """Report names that stand for two things, which no API server takes."""
     named = [
         *((view.name, view.path, "container") for view in containers_of(spec)),
         *(
@@ -131,6 +131,15 @@ def check_names(spec: Mapping[str, Any], report: Report) -> None:
                 f"{path}.name", name, f"the Pod has two {what}s of this name", "Rename one of them."
             )
         seen.add((name, what))
+    for view in containers_of(spec):
+        for index, entry in enumerate(items(view.container, "env")):
+            if entry.get("value") and entry.get("valueFrom"):
+                report.error(
+                    f"{view.path}.env[{index}]",
+                    f"{entry['name']}={entry['value']}",
+                    f"container {view.name!r} gives {entry['name']} a value and a source of one",
+                    "Leave value or valueFrom.",
+                )
 
 
 def check_namespace(namespace: object, report: Report) -> None:

@@ -7,6 +7,7 @@ a thousand. Tried with Pulumi 3.274.
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import date
 
@@ -24,6 +25,7 @@ _INTEGERS = (
     (re.compile(r"([-+]?)0[oO]?([0-7]+)"), 8),
     (re.compile(r"([-+]?)(0|[1-9][0-9]*)"), 10),
 )
+_MOST_DIGITS = 64
 _DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
 
 
@@ -42,12 +44,16 @@ def resolve(text: str) -> Scalar:
     plain = text.replace("_", "")
     for pattern, base in _INTEGERS:
         found = pattern.fullmatch(plain)
-        if found:
-            number = int(found[2], base)
+        # Longer ones are beyond 64 bits, and Python does not even turn them into numbers.
+        if found and len(found[2].lstrip("0")) <= _MOST_DIGITS:
+            number = int(found[2].lstrip("0").rjust(1, "0"), base)
             # Beyond 64 bits the reader falls back to a float.
-            if number < 1 << 63:
-                return -number if found[1] == "-" else number
-    return float(plain) if _FLOAT.fullmatch(plain) else text
+            signed = -number if found[1] == "-" else number
+            if -(1 << 63) <= signed < 1 << 63:
+                return signed
+    value = float(plain) if _FLOAT.fullmatch(plain) else math.inf
+    # What fits into no float is text.
+    return value if math.isfinite(value) else text
 
 
 def as_text(value: Scalar) -> str:

@@ -152,7 +152,13 @@ def quantity(value: object) -> Decimal | None:
     GPUs are whole numbers, so the suffixes of sizes do not matter here.
     """
     written = _QUANTITY.fullmatch(str(value))
-    return Decimal(written[1]) * _SUFFIXES[written[2]] if written else None
+    if written is None:
+        return None
+    try:
+        return Decimal(written[1]) * _SUFFIXES[written[2]]
+    except ArithmeticError:
+        # An exponent that no count has.
+        return None
 
 
 def normal_path(path: object) -> str:

@@ -5,6 +5,7 @@ Owns the table of kinds and the walk to the templates. Reads objects only; chang
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -242,6 +243,8 @@ def _nodes(document: Mapping[str, Any], path: Path) -> int:
 def _count(value: object) -> int:
     """Read a count; what is none, or not known, stands for one."""
     # Pulumi hands over every number as a float.
+    if isinstance(value, float) and not math.isfinite(value):
+        return 1
     return max(int(value), 1) if isinstance(value, int | float) else 1
 
 

@@ -8,6 +8,7 @@ and 1.2 (ruamel.yaml) disagree with it and with each other on scalars such as `0
 
 from __future__ import annotations
 
+import math
 import re
 from functools import lru_cache
 
@@ -34,6 +35,9 @@ _GO_INTEGERS = (
     (re.compile(r"([-+]?)(0|[1-9][0-9]*)"), 10),
 )
 _GO_RANGE = range(-(2**63), 2**64)
+_MOST_DIGITS = 64
+# Whole numbers of so many digits are in a float what they are.
+_EXACT_DIGITS = 15
 
 # Forms that PyYAML (YAML 1.1), the YAML 1.2 core schema and Go all take for the same thing.
 _SAFE_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+")
@@ -69,17 +73,25 @@ def read_plain(text: str) -> PlainValue:
     if text[0] not in "+-.0123456789" or _is_timestamp(text):
         return text
     if text[0] == ".":
-        return float(text) if _GO_FLOAT.fullmatch(text) else text
+        return _float_or_text(text, text)
     digits = text.replace("_", "")
     for pattern, base in _GO_INTEGERS:
         match = pattern.fullmatch(digits)
-        if match:
-            value = int(match.group(1) + match.group(2), base)
-            return value if value in _GO_RANGE else float(value)
-    if not _GO_FLOAT.fullmatch(digits):
-        return text
+        # Longer ones are beyond 64 bits, and Python does not even turn them into numbers.
+        if match and len(match.group(2).lstrip("0")) <= _MOST_DIGITS:
+            number = int(match.group(1) + match.group(2).lstrip("0").rjust(1, "0"), base)
+            if number in _GO_RANGE:
+                return number
+    value = _float_or_text(digits, text)
     # Digits alone that are no octal number (`08`): the same number in JSON, whole.
-    return int(digits) if digits.lstrip("+-").isdigit() else float(digits)
+    is_whole = len(digits) <= _EXACT_DIGITS and digits.lstrip("+-").isdigit()
+    return int(digits) if is_whole and isinstance(value, float) else value
+
+
+def _float_or_text(digits: str, text: str) -> float | str:
+    """Return a number that fits into a float; what does not is text to Go's readers."""
+    value = float(digits) if _GO_FLOAT.fullmatch(digits) else math.inf
+    return value if math.isfinite(value) else text
 
 
 @lru_cache(maxsize=4096)

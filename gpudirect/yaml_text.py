@@ -93,9 +93,10 @@ def _free(text: str, in_flow: bool) -> str:
 def _may_be_plain(text: str, in_flow: bool) -> bool:
     analysis = yaml.emitter.Emitter(io.StringIO(), allow_unicode=True).analyze_scalar(text)
     if in_flow:
-        # What is written in brackets was read there: only what is new could break them.
+        # What is written in brackets was read there: only what is new could break them. PyYAML's
+        # own scanner, unlike libyaml's, ends a word there at a question mark.
         return analysis.allow_flow_plain or (
-            analysis.allow_block_plain and not any(c in text for c in ",[]{}")
+            analysis.allow_block_plain and not any(c in text for c in ",[]{}?")
         )
     return bool(analysis.allow_block_plain)
 

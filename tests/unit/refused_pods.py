@@ -435,6 +435,12 @@ REFUSED: list[tuple[str, Document, str, str]] = [
         "two containers",
     ),
     (
+        "a value and a source of one",
+        worker(env=[{"name": "A", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "y"}}}]),
+        "spec.containers[0].env[0]",
+        "A a value and a source",
+    ),
+    (
         "two volumes of one name",
         pod(volumes=[{"name": "own", "emptyDir": {}}] * 2),
         "spec.volumes[1].name",

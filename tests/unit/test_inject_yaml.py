@@ -157,6 +157,36 @@ def test_words_that_one_reader_takes_for_something_else_are_not_safe() -> None:
     assert not is_read_alike("yes", True)
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("9" * 5000, "9" * 5000),
+        ("-" + "9" * 5000, "-" + "9" * 5000),
+        ("0x" + "f" * 5000, "0x" + "f" * 5000),
+        ("0x10000000000000000", "0x10000000000000000"),
+        ("0b" + "0" * 5000 + "1", 1),
+        ("0" * 5000 + "17", 15),
+        ("1e400", "1e400"),
+        (".5e999", ".5e999"),
+        ("18446744073709551615", 2**64 - 1),
+        ("18446744073709551616", 2.0**64),
+        ("0999999999999999999", 1e18),
+    ],
+)
+def test_numbers_beyond_64_bits_are_what_go_takes_them_for(text: str, value: object) -> None:
+    assert read_plain(text) == value
+    assert isinstance(read_plain(text), type(value))
+    written = there_and_back(f"a: {text}\n")
+    for reader in (by_yaml_1_1, by_yaml_1_2):
+        assert reader(written)["a"] == value
+
+
+def test_a_question_mark_in_brackets_is_read_by_every_reader() -> None:
+    text = "a: {b? c: 'd? e', url: http://x?y}\n"
+    written = there_and_back(text)
+    assert by_yaml_1_1(written) == by_yaml_1_2(written) == read_tree(text).data
+
+
 @pytest.mark.parametrize("value", [1.0, 1e22, 1.5e-9, 0.1, float("inf"), float("-inf"), -2.5e100])
 def test_a_float_is_written_so_that_all_readers_agree(value: float) -> None:
     assert by_yaml_1_1(float_text(value)) == value

@@ -365,3 +365,28 @@ def test_a_misspelt_key_of_the_provider_is_told_and_its_own_keys_are_not() -> No
 def test_a_tab_is_told_as_such() -> None:
     with pytest.raises(StackFileError, match="a tab in front"):
         parse_stack_file("config:\n\tgpudirect:prefix: a\n", path="x", stack_name="x")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "9" * 5000,
+        "-" + "9" * 5000,
+        "0x" + "f" * 5000,
+        "1e400",
+        "-.inf",
+        f"192.168.0.0/{'9' * 5000}",
+        f"[{'9' * 5000}]",
+        f"{{a: {'9' * 5000}}}",
+    ],
+)
+@pytest.mark.parametrize(
+    "key", ["fabricNodes", "fabricCidr", "labels", "networkNames", "smokeTestMinFraction"]
+)
+def test_a_number_beyond_all_bounds_is_a_finding(key: str, value: str) -> None:
+    head = "config:\n  gpudirect:gpuStack: a3-high\n  gcp:region: us-east4\n"
+    text = f"{head}  gpudirect:{key}: {value}\n"
+    checked = check_file(text, path="x", stack_name="x", declared=DECLARED)
+    assert {finding.key.partition("[")[0].partition(".")[0] for finding in checked.findings} == {
+        f"gpudirect:{key}"
+    }

@@ -140,6 +140,19 @@ def test_a_refused_template_raises_every_reason() -> None:
     assert "hostPID" in str(raised.value)
 
 
+@pytest.mark.parametrize("count", ["9e999999k", "1e" + "9" * 30, "8e-" + "9" * 30, 10**400])
+def test_a_count_beyond_all_bounds_is_no_count(count: Any) -> None:
+    (finding,) = errors_of(pod(gpu_container(resources=limits(count))))
+    assert "all 8 GPUs" in finding.message
+
+
+@pytest.mark.parametrize("replicas", [float("inf"), float("nan"), 10**400, -1, True])
+def test_a_number_of_replicas_that_is_none_ends_no_rendering(replicas: Any) -> None:
+    document = job() | {"kind": "Deployment", "apiVersion": "apps/v1"}
+    document["spec"]["replicas"] = replicas
+    assert findings_of(document) == []
+
+
 @pytest.mark.parametrize("count", [8, 8.0, "8", "8.0", "8000m", "8e0", "0.8e1"])
 def test_eight_gpus_may_be_written_as_kubernetes_reads_them(count: Any) -> None:
     assert errors_of(pod(gpu_container(resources=limits(count)))) == []
