@@ -37,7 +37,12 @@ rule(
     judges="gcloud",
 )
 rule("clusters.subnetwork", "a subnetwork must be of the cluster's network", citation=_SECTION)
-rule("clusters.secondary-range", "a named secondary range must exist", citation=_SECTION)
+rule(
+    "clusters.secondary-range",
+    "a named secondary range must exist",
+    citation=_SECTION,
+    judges="gcloud",
+)
 rule(
     "clusters.ranges", "Pods get a /17 in a secondary range, Services Google's", citation=_READ_BACK
 )

@@ -154,7 +154,7 @@ def set_labels(call: Call) -> dict[str, Any]:
     return _begin(call, record, "update", "UPDATE_CLUSTER", {"fields": change})
 
 
-@endpoint("container", "POST", _BASE + ":setMaintenancePolicy", citation="[K]")
+@endpoint("container", "POST", _BASE + ":setMaintenancePolicy", citation="[K]", judges="gcloud")
 def set_maintenance_policy(call: Call) -> dict[str, Any]:
     """Replace the maintenance policy of a cluster."""
     record = _at_rest(call)

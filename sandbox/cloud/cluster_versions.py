@@ -19,7 +19,9 @@ _EXACT = re.compile(r"\d+\.\d+\.\d+-gke\.\d+")
 _PREFIX = re.compile(r"\d+\.\d+(?:\.\d+)?")
 DEFAULT_CHANNEL = "REGULAR"
 
-rule("clusters.version-exact", "an exact version must be offered", citation=_SECTION)
+rule(
+    "clusters.version-exact", "an exact version must be offered", citation=_SECTION, judges="gcloud"
+)
 rule("clusters.version-prefix", "1.X or 1.X.Y becomes the newest that fits", citation=_SECTION)
 rule("clusters.version-channel", "an exact version must be one of its channel", citation=_SECTION)
 rule(

@@ -21,6 +21,7 @@ from sandbox.cloud.payload import parse
 from sandbox.cloud.store import OperationRecord, Record, new_numeric_id
 
 Resource = dict[str, Any]
+_URL_SAFE = str.maketrans("+/", "-_")
 _LIMIT_NAMES = {
     "NETWORKS": ("NETWORKS-per-project", "compute.googleapis.com/networks", "networks"),
     "SUBNETWORKS": ("SUBNETWORKS-per-project", "compute.googleapis.com/subnetworks", "subnetworks"),
@@ -320,11 +321,14 @@ def scope_of(project: str, location: str) -> str:
 def check_fingerprint(record: Record, body: Mapping[str, Any]) -> None:
     """Refuse a change that was made to an older state.
 
+    A fingerprint is bytes: gcloud reads it from one alphabet of base64 and sends it in the other.
+
     Raises:
         ApiError: 412 [K: wording].
     """
     given = body.get("fingerprint", "")
-    if given != record.body.get("fingerprint", given):
+    present = record.body.get("fingerprint", given)
+    if given.translate(_URL_SAFE) != present.translate(_URL_SAFE):
         raise ApiError(
             412,
             "Supplied fingerprint does not match current resource fingerprint.",

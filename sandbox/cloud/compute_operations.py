@@ -109,7 +109,7 @@ def aggregated(call: Call) -> dict[str, Any]:
 for _scope in ("global", "regions/{region}", "zones/{zone}"):
     _base = f"projects/{{project}}/{_scope}/operations"
     _zonal = _scope.startswith("zones")  # nothing here is changed in a zone
-    endpoint("compute", "GET", _base, citation=_CITATION)(_list)
+    endpoint("compute", "GET", _base, citation=_CITATION, judges="gcloud")(_list)
     endpoint(
         "compute",
         "GET",

@@ -35,14 +35,19 @@ _MAX_SERVICE_ACCOUNTS = 10
 rule("firewalls.allow-or-deny", "exactly one of allowed and denied", citation=_SECTION)
 rule("firewalls.ports", "ports are text, a number or a range, of tcp, udp, sctp", citation=_SECTION)
 rule("firewalls.protocol", "a protocol is a known name or a number", citation=_SECTION)
-rule("firewalls.ranges", "ranges are CIDR without host bits", citation=_SECTION)
+rule("firewalls.ranges", "ranges are CIDR without host bits", citation=_SECTION, judges="gcloud")
 rule("firewalls.priority", "priority is 0 to 65535, 1000 unless given", citation=_SECTION)
 rule("firewalls.sources", "sources for INGRESS, destinations for EGRESS", citation=_SECTION)
 rule(
     "firewalls.no-move", "a rule cannot move to another network", citation=f"{_SECTION} [K: words]"
 )
 rule("firewalls.network-link", "the network reads back as full link", citation="facts §0.1 [R]")
-rule("firewalls.exists", "a second insert of a name answers 409 alreadyExists", citation=_SECTION)
+rule(
+    "firewalls.exists",
+    "a second insert of a name answers 409 alreadyExists",
+    citation=_SECTION,
+    judges="gcloud",
+)
 rule(
     "firewalls.quota", "FIREWALLS is checked in the operation", citation="facts §0.2 (as NETWORKS)"
 )

@@ -14,7 +14,13 @@ from sandbox.cloud.registry import endpoint
 _CITATION = "facts google-cloud.md §11.1 (nodes hold NICs in the subnetworks)"
 
 
-@endpoint("compute", "GET", "projects/{project}/zones/{zone}/instances", citation=_CITATION)
+@endpoint(
+    "compute",
+    "GET",
+    "projects/{project}/zones/{zone}/instances",
+    citation=_CITATION,
+    judges="gcloud",
+)
 def list_(call: Call) -> Resource:
     """List the instances of a zone."""
     zone = zone_of(call)

@@ -29,9 +29,13 @@ rule(
     "regions.gpu-quotas",
     "a region shows its H100 quotas, on demand and preemptible, with what instances use",
     citation=_QUOTA,
+    judges="gcloud",
 )
 rule(
-    "regions.project-quotas", "the project shows NETWORKS, SUBNETWORKS, FIREWALLS", citation=_QUOTA
+    "regions.project-quotas",
+    "the project shows NETWORKS, SUBNETWORKS, FIREWALLS",
+    citation=_QUOTA,
+    judges="gcloud",
 )
 
 
@@ -89,7 +93,9 @@ def regions(call: Call) -> Resource:
     return list_answer(call, "region", items, "")
 
 
-@endpoint("compute", "GET", "projects/{project}/regions/{region}", citation=_REGIONS)
+@endpoint(
+    "compute", "GET", "projects/{project}/regions/{region}", citation=_REGIONS, judges="gcloud"
+)
 def region(call: Call) -> Resource:
     """Read a region."""
     name = call.params["region"]
@@ -105,7 +111,7 @@ def zones(call: Call) -> Resource:
     return list_answer(call, "zone", items, "")
 
 
-@endpoint("compute", "GET", "projects/{project}/zones/{zone}", citation=_REGIONS)
+@endpoint("compute", "GET", "projects/{project}/zones/{zone}", citation=_REGIONS, judges="gcloud")
 def zone(call: Call) -> Resource:
     """Read a zone."""
     name = call.params["zone"]
@@ -114,7 +120,7 @@ def zone(call: Call) -> Resource:
     return _zone(call, name)
 
 
-@endpoint("compute", "GET", "projects/{project}", citation=_QUOTA)
+@endpoint("compute", "GET", "projects/{project}", citation=_QUOTA, judges="gcloud")
 def project(call: Call) -> Resource:
     """Read the project as Compute shows it."""
     number = project_number(call.project)
@@ -200,14 +206,16 @@ def _zonal(number: int) -> None:
         ]
         return aggregated_answer(call, singular, plural, items)
 
-    endpoint("compute", "GET", base, citation=citation)(list_)
-    endpoint("compute", "GET", base + "/{name}", citation=citation)(get)
+    # gcloud lists accelerators over all zones alone.
+    judges = "gcloud" if plural == "machineTypes" else ""
+    endpoint("compute", "GET", base, citation=citation, judges=judges)(list_)
+    endpoint("compute", "GET", base + "/{name}", citation=citation, judges="gcloud")(get)
     endpoint(
         "compute",
         "GET",
         f"projects/{{project}}/aggregated/{plural}",
         citation=citation,
-        judges="gcloud" if plural == "acceleratorTypes" else "",
+        judges="gcloud",
     )(aggregated)
 
 

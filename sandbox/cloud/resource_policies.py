@@ -63,7 +63,7 @@ def get(call: Call) -> Resource:
     return call.cloud.require("resourcePolicies", call.project, region, call.params["name"]).body
 
 
-@endpoint("compute", "GET", _BASE, citation=_SECTION)
+@endpoint("compute", "GET", _BASE, citation=_SECTION, judges="gcloud")
 def list_(call: Call) -> Resource:
     """List the resource policies of a region."""
     region = region_of(call)
@@ -72,7 +72,13 @@ def list_(call: Call) -> Resource:
     return list_answer(call, "resourcePolicy", items, f"regions/{region}")
 
 
-@endpoint("compute", "GET", "projects/{project}/aggregated/resourcePolicies", citation=_SECTION)
+@endpoint(
+    "compute",
+    "GET",
+    "projects/{project}/aggregated/resourcePolicies",
+    citation=_SECTION,
+    judges="gcloud",
+)
 def aggregated(call: Call) -> Resource:
     """List the resource policies of all regions."""
     records = call.cloud.visible("resourcePolicies", call.project)

@@ -38,8 +38,14 @@ rule(
     "routes.default",
     "a new network has a route 0.0.0.0/0 and one route per subnetwork; they do not block deletion",
     citation=_SECTION,
+    judges="gcloud",
 )
-rule("routes.custom-blocks", "a user's route blocks the deletion of its network", citation=_SECTION)
+rule(
+    "routes.custom-blocks",
+    "a user's route blocks the deletion of its network",
+    citation=_SECTION,
+    judges="gcloud",
+)
 
 
 def add_default_route(cloud: Cloud, network: Record) -> None:
@@ -84,20 +90,22 @@ def _add(cloud: Cloud, beside: Record, body: Resource, owner: str) -> None:
     )
 
 
-@endpoint("compute", "GET", "projects/{project}/global/routes", citation=_SECTION)
+@endpoint("compute", "GET", "projects/{project}/global/routes", citation=_SECTION, judges="gcloud")
 def list_(call: Call) -> Resource:
     """List routes."""
     items = [record.body for record in call.cloud.visible("routes", call.project)]
     return list_answer(call, "route", items, "global")
 
 
-@endpoint("compute", "GET", "projects/{project}/global/routes/{name}", citation=_SECTION)
+@endpoint(
+    "compute", "GET", "projects/{project}/global/routes/{name}", citation=_SECTION, judges="gcloud"
+)
 def get(call: Call) -> Resource:
     """Read a route."""
     return call.cloud.require("routes", call.project, "global", call.params["name"]).body
 
 
-@endpoint("compute", "POST", "projects/{project}/global/routes", citation="[K]")
+@endpoint("compute", "POST", "projects/{project}/global/routes", citation="[K]", judges="gcloud")
 def insert(call: Call) -> Resource:
     """Create a route."""
     body = body_of(call, "Route")
@@ -123,7 +131,13 @@ def _project_and(parsed: tuple[str, str]) -> tuple[str, str, str]:
     return parsed[0], "global", parsed[1]
 
 
-@endpoint("compute", "DELETE", "projects/{project}/global/routes/{name}", citation=_SECTION)
+@endpoint(
+    "compute",
+    "DELETE",
+    "projects/{project}/global/routes/{name}",
+    citation=_SECTION,
+    judges="gcloud",
+)
 def delete(call: Call) -> Resource:
     """Delete a route: a user's, or the default route to the internet."""
     record = call.cloud.require_ready("routes", call.project, "global", call.params["name"])

@@ -38,8 +38,10 @@ rule(
     judges="gcloud",
 )
 rule("services.dependency", "enabling container enables compute too", citation=_SECTION)
-rule("services.idempotent", "enabling what is on is done at once", citation=_SECTION)
-rule("services.unknown", "an unknown service name is refused", citation="[K]")
+rule(
+    "services.idempotent", "enabling what is on is done at once", citation=_SECTION, judges="gcloud"
+)
+rule("services.unknown", "an unknown service name is refused", citation="[K]", judges="gcloud")
 rule("services.disable-in-use", "what an enabled API depends on stays on", citation="[K]")
 
 
@@ -162,7 +164,13 @@ def batch_enable(call: Call) -> dict[str, Any]:
     return _enable(call, names)
 
 
-@endpoint("serviceusage", "POST", _BASE + "/{service}:disable", citation=f"{_SECTION} [K]")
+@endpoint(
+    "serviceusage",
+    "POST",
+    _BASE + "/{service}:disable",
+    citation=f"{_SECTION} [K]",
+    judges="gcloud",
+)
 def disable(call: Call) -> dict[str, Any]:
     """Switch a service off, unless another that is on needs it."""
     body = parse("serviceusage", "DisableServiceRequest", call.body)

@@ -46,8 +46,8 @@ _UPDATABLE = (
 )
 _BASE = "projects/{project}/regions/{region}/subnetworks"
 
-rule("subnetworks.cidr", "a range is CIDR without host bits", citation=_SECTION)
-rule("subnetworks.prefix", "a primary range is /8 to /29", citation=_SECTION)
+rule("subnetworks.cidr", "a range is CIDR without host bits", citation=_SECTION, judges="gcloud")
+rule("subnetworks.prefix", "a primary range is /8 to /29", citation=_SECTION, judges="gcloud")
 rule(
     "subnetworks.overlap",
     "no two ranges of one VPC overlap, in any region",
@@ -56,7 +56,12 @@ rule(
 )
 rule("subnetworks.other-vpc", "the same range in two VPCs is fine", citation=_SECTION)
 rule("subnetworks.auto-range", "in auto mode networks not within 10.128.0.0/9", citation=_SECTION)
-rule("subnetworks.no-network", "an unknown network answers 404 notFound", citation=_SECTION)
+rule(
+    "subnetworks.no-network",
+    "an unknown network answers 404 notFound",
+    citation=_SECTION,
+    judges="gcloud",
+)
 rule(
     "subnetworks.not-ready", "a network still being made answers resourceNotReady", citation="§1.7"
 )
@@ -71,7 +76,12 @@ rule(
     "in use: refused in the call, one user named",
     citation=f"{_SECTION}; §0.2",
 )
-rule("subnetworks.expand", "a range may only grow around the old one", citation=_SECTION)
+rule(
+    "subnetworks.expand",
+    "a range may only grow around the old one",
+    citation=_SECTION,
+    judges="gcloud",
+)
 rule(
     "subnetworks.outputs",
     "gateway is the first host; PRIVATE, IPV4_ONLY",
@@ -230,7 +240,7 @@ def get(call: Call) -> Resource:
     ).body
 
 
-@endpoint("compute", "GET", _BASE, citation="facts gcloud-requests.md (list)")
+@endpoint("compute", "GET", _BASE, citation="facts gcloud-requests.md (list)", judges="gcloud")
 def list_(call: Call) -> Resource:
     """List the subnetworks of a region."""
     region = region_of(call)
@@ -261,7 +271,7 @@ def _begin_patch(call: Call, record: Record, changes: Resource, verb: str = "pat
     return {**answer, "operationType": verb}
 
 
-@endpoint("compute", "PATCH", _BASE + "/{name}", citation=_SECTION)
+@endpoint("compute", "PATCH", _BASE + "/{name}", citation=_SECTION, judges="gcloud")
 def patch(call: Call) -> Resource:
     """Change secondary ranges, logging or access; the primary range grows by another call."""
     record = call.cloud.require_ready(
@@ -286,7 +296,7 @@ def patch(call: Call) -> Resource:
     "POST",
     _BASE + "/{name}/expandIpCidrRange",
     citation="facts real-provider.md (updates)",
-    judges="provider",
+    judges="gcloud provider",
 )
 def expand(call: Call) -> Resource:
     """Grow the primary range around the old one."""
@@ -308,7 +318,9 @@ def expand(call: Call) -> Resource:
     return _begin_patch(call, record, changes, "expandIpCidrRange")
 
 
-@endpoint("compute", "POST", _BASE + "/{name}/setPrivateIpGoogleAccess", citation="[K]")
+@endpoint(
+    "compute", "POST", _BASE + "/{name}/setPrivateIpGoogleAccess", citation="[K]", judges="gcloud"
+)
 def set_private_access(call: Call) -> Resource:
     """Switch access to Google's services without public addresses."""
     record = call.cloud.require_ready(

@@ -179,8 +179,16 @@ def test_the_page_from_nothing_to_a_cluster_and_back(gcloud: Gcloud) -> None:
     "networks.quota",
     "subnetworks.region",
     "subnetworks.overlap",
+    "subnetworks.cidr",
+    "subnetworks.prefix",
+    "subnetworks.no-network",
+    "firewalls.exists",
+    "firewalls.ranges",
     "clusters.regional",
     "clusters.network",
+    "clusters.version-exact",
+    "clusters.secondary-range",
+    "services.unknown",
 )
 def test_wrong_uses_are_refused_in_googles_words(gcloud: Gcloud) -> None:
     services = {"enabledServices": ["container.googleapis.com"]}
@@ -188,10 +196,12 @@ def test_wrong_uses_are_refused_in_googles_words(gcloud: Gcloud) -> None:
     network = {"name": "n", "autoCreateSubnetworks": False}
     url = f"{gcloud.served.url}{compute('global/networks')}"
     assert httpx.post(url, json=network).status_code == 200
-    gcloud.ok(
-        f"compute networks subnets create s --network=n --region={REGION} --range=10.0.0.0/24"
+    gcloud.together(
+        f"compute networks subnets create s --network=n --region={REGION} --range=10.0.0.0/24",
+        "compute firewall-rules create f --network=n --allow=tcp",
     )
     subnet = "compute networks subnets create t --network=n"
+    rule = "compute firewall-rules create --network=n --allow=tcp"
     create = "container clusters create-auto c"
     refusals = {
         "compute networks create n --subnet-mode=custom": "already exists",
@@ -199,7 +209,15 @@ def test_wrong_uses_are_refused_in_googles_words(gcloud: Gcloud) -> None:
         f"{subnet} --region=mars --range=10.1.0.0/24": "Unknown region",
         f"{subnet} --region=us-east4 --range=10.0.0.0/16": "conflicts with existing subnetwork 's'",
         f"{create} --location=us-central1-a": "Autopilot clusters must be regional clusters.",
+        f"{subnet} --region=us-east4 --range=10.1.0.1/24": "Must be a valid CIDR",
+        f"{subnet} --region=us-east4 --range=10.1.0.0/30": "The prefix length must be",
+        f"{subnet[:-1]}m --region=us-east4 --range=10.1.0.0/24": "networks/m' was not found",
+        f"{rule} f": "already exists",
+        f"{rule} g --source-ranges=10.0.0.1/8": "Must be a valid CIDR",
         f"{create} --location={REGION} --network=nope": 'has no network named "nope"',
+        f"{create} --location={REGION} --cluster-version=1.35.99-gke.1": "is unsupported",
+        f"{create} --location={REGION} --cluster-secondary-range-name=pods": '"pods" not found',
+        "services enable nonsense.googleapis.com": "Not found or permission denied",
     }
     with ThreadPoolExecutor(max_workers=4) as pool:
         answers = list(pool.map(gcloud.failed, refusals))
@@ -244,3 +262,85 @@ def test_the_other_commands_that_a_person_types(gcloud: Gcloud) -> None:
         f"container clusters delete c --location={REGION}",
     )
     assert gcloud.http("GET", "resources") == {"resources": []}
+
+
+@proves("routes.default", "regions.gpu-quotas", "regions.project-quotas", "services.idempotent")
+def test_what_a_person_looks_at(gcloud: Gcloud) -> None:
+    gcloud.ok("services enable container.googleapis.com")
+    zone = f"{REGION}-a"
+    url = gcloud.served.url
+    body = {"name": "a", "autoCreateSubnetworks": False}
+    httpx.post(f"{url}{compute('global/networks')}", json=body)
+    gcloud.ok(
+        f"compute networks subnets create s --network=a --region={REGION} --range=10.0.0.0/24"
+    )
+    answers = gcloud.together(
+        "compute routes list --filter=network:a --format=value(destRange)",
+        f"compute regions describe {REGION} --format=json(quotas)",
+        "compute project-info describe --format=json(quotas)",
+        f"compute zones describe {zone} --format=value(status)",
+        "compute machine-types list --filter=name=a3-megagpu-8g --format=value(zone)",
+        f"compute machine-types list --zones={zone} --format=value(name)",
+        f"compute machine-types describe a3-megagpu-8g --zone={zone} --format=value(guestCpus)",
+        f"compute accelerator-types describe nvidia-h100-mega-80gb --zone={zone} "
+        "--format=value(maximumCardsPerInstance)",
+        "compute operations list --global --format=value(operationType)",
+        f"compute operations list --regions={REGION} --format=value(operationType)",
+        f"compute operations list --zones={zone} --format=value(operationType)",
+        f"compute networks subnets list --regions={REGION} --format=value(ipCidrRange)",
+        f"compute instances list --zones={zone} --format=value(name)",
+        "compute resource-policies list --format=value(name)",
+        f"compute resource-policies list --regions={REGION} --format=value(name)",
+        "services enable container.googleapis.com",
+    )
+    assert sorted(answers[0].split()) == ["0.0.0.0/0", "10.0.0.0/24"]
+    in_region = {quota["metric"] for quota in json.loads(answers[1])["quotas"]}
+    assert in_region >= {"NVIDIA_H100_GPUS", "NVIDIA_H100_MEGA_GPUS"}
+    in_project = {quota["metric"] for quota in json.loads(answers[2])["quotas"]}
+    assert in_project >= {"NETWORKS", "SUBNETWORKS", "FIREWALLS"}
+    assert answers[3] == "UP\n"
+    assert zone in answers[4].split()
+    assert "a3-megagpu-8g" in answers[5].split()
+    assert (answers[6], answers[7]) == ("208\n", "8\n")
+    assert "insert" in answers[8].split()
+    assert answers[9].split() == ["insert"]
+    assert answers[10] == ""
+    assert "10.0.0.0/24" in answers[11].split()
+    assert answers[12:15] == ["", "", ""]
+
+
+@proves("subnetworks.expand", "routes.custom-blocks")
+def test_what_a_person_changes(gcloud: Gcloud) -> None:
+    gcloud.ok("services enable container.googleapis.com iam.googleapis.com")
+    url = gcloud.served.url
+    body = {"name": "a", "autoCreateSubnetworks": False}
+    httpx.post(f"{url}{compute('global/networks')}", json=body)
+    base = f"{url}/v1/projects/{PROJECT}"
+    httpx.post(f"{base}/locations/{REGION}/clusters", json={"cluster": {**AUTOPILOT, "name": "c"}})
+    subnet = f"compute networks subnets %s s --region={REGION}"
+    gcloud.ok(f"{subnet % 'create'} --network=a --range=10.0.0.0/24")
+    gcloud.together(
+        f"{subnet % 'update'} --enable-private-ip-google-access",
+        "compute routes create r --network=a --destination-range=10.9.0.0/16 "
+        "--next-hop-gateway=default-internet-gateway",
+        f"container clusters update c --location={REGION} --maintenance-window=03:00",
+        "services disable iam.googleapis.com",
+    )
+    stderr = gcloud.failed("compute networks delete a")
+    assert "is already being used by" in stderr
+    stderr = gcloud.failed(f"{subnet % 'expand-ip-range'} --prefix-length=25")
+    assert "The new range must contain the old one, 10.0.0.0/24." in stderr
+    gcloud.together(
+        f"{subnet % 'expand-ip-range'} --prefix-length=23",
+        "compute routes delete r",
+    )
+    gcloud.ok(f"{subnet % 'update'} --add-secondary-ranges=pods=10.64.0.0/20")
+    subnetwork, cluster = gcloud.together(
+        f"{subnet % 'describe'} --format=json",
+        f"container clusters describe c --location={REGION} --format=json(maintenancePolicy)",
+    )
+    changed = json.loads(subnetwork)
+    assert changed["ipCidrRange"] == "10.0.0.0/23"
+    assert changed["privateIpGoogleAccess"] is True
+    assert changed["secondaryIpRanges"][0]["rangeName"] == "pods"
+    assert '"startTime": "03:00"' in cluster

@@ -172,6 +172,24 @@ def test_a_patch_needs_the_present_fingerprint(client: Client) -> None:
     assert read["fingerprint"] != first
     stale = {"fingerprint": first, "privateIpGoogleAccess": True}
     assert client.refused("PATCH", compute(ONE), stale)[:2] == (412, "conditionNotMet")
+
+
+def test_a_fingerprint_may_come_in_either_alphabet_of_base64(client: Client) -> None:
+    client.subnetwork("s", "n", "10.0.0.0/24")
+    for number in range(256):
+        present = client.compute("GET", ONE)["fingerprint"]
+        if {"+", "/"} & set(present):
+            break
+        secondary = [{"rangeName": "pods", "ipCidrRange": f"10.8.{number}.0/24"}]
+        client.compute("PATCH", ONE, {"fingerprint": present, "secondaryIpRanges": secondary})
+    other = present.replace("+", "-").replace("/", "_")
+    assert other != present
+    client.compute("PATCH", ONE, {"fingerprint": other, "secondaryIpRanges": []})
+    assert not client.compute("GET", ONE).get("secondaryIpRanges")
+
+
+def test_access_to_google_is_switched_by_a_call_of_its_own(client: Client) -> None:
+    client.subnetwork("s", "n", "10.0.0.0/24")
     client.compute("POST", f"{ONE}/setPrivateIpGoogleAccess", {"privateIpGoogleAccess": True})
     assert client.compute("GET", ONE)["privateIpGoogleAccess"] is True
 
