@@ -58,5 +58,5 @@ smoke_test = NcclSmokeTest(
         after=[fabric, addons],
     ),
 )
-guard_deletion(settings.cluster.deletion_protection, after=[fabric, cluster, addons, smoke_test])
+guard_deletion(cluster.guarded, after=[fabric, cluster, addons, smoke_test])
 export_outputs(settings, environment, cluster, smoke_test)

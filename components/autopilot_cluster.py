@@ -63,6 +63,8 @@ class AutopilotCluster(pulumi.ComponentResource):
         cluster: The cluster itself. In-cluster objects carry it as `deleted_with`, so that destroy
             needs no cluster that answers and hangs on no finalizer.
         kubernetes_provider: The provider for every in-cluster object.
+        guarded: Whether a destroy is to be refused: the config says so, or an interrupted update
+            had left the cluster; then it is protected until the next update.
         kubeconfig: A secret; holds no token.
     """
 
@@ -74,8 +76,11 @@ class AutopilotCluster(pulumi.ComponentResource):
     ) -> None:
         super().__init__("gpudirect:index:AutopilotCluster", name, None, opts)
         settings, former = args.settings, args.former
+        # The provider imports every cluster as protected, whatever is asked for. The engine must
+        # know: else a destroy is refused only when what is in the cluster has left the state.
+        self.guarded = settings.deletion_protection or former.adopted_id is not None
         # A cluster that never came up holds nothing to protect, and could not be replaced.
-        protected = settings.deletion_protection and not former.held
+        protected = self.guarded and not former.held
         hooks = pulumi.ResourceHookBinding(on_error=[orphan_hint(name)])
         api = gcp.projects.Service(
             f"{name}-container-api",

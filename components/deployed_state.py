@@ -125,7 +125,8 @@ def _interrupted_cluster(name: str, location: str, label: str) -> str | None:
         if found.endpoint:
             pulumi.log.warn(
                 f"the cluster {name} was left by an update that was interrupted; this stack takes "
-                "it over"
+                "it over. It is protected against deletion at first: run `pulumi up` once more, "
+                "which makes it what the config says"
             )
             return f"projects/{found.project}/locations/{location}/clusters/{name}"
         if time.monotonic() > deadline:

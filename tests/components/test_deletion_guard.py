@@ -85,6 +85,18 @@ def test_one_that_is_protected_loses_its_protection_first() -> None:
     assert "deletionProtection" not in cluster.ignored
 
 
+@pytest.mark.parametrize("wanted", [True, False])
+def test_one_that_is_taken_over_is_protected_until_the_next_update(
+    wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The provider imports it with its own guard on, which a destroy would meet too late."""
+    left = "projects/p/locations/us-east4/clusters/dev-cluster"
+    monkeypatch.setattr(deployed_state, "_interrupted_cluster", lambda *_: left)
+    recorded = _run(deletionProtection=wanted)
+    assert recorded.one(CLUSTER).protect is True
+    assert recorded.one(ENTRY).protect is True
+
+
 def test_a_live_cluster_is_not_replaced_for_an_update_that_failed(either: Recording) -> None:
     assert either.one(CLUSTER).replaced_on == ()
 
