@@ -9,8 +9,14 @@ backends as well; a salt of this machine's state has no place in them. Owns the 
 - Commands that write stack files (`stack`, `config`, `new`) run as a child; a salt that they added
   is moved into the copy afterwards. Values that were encrypted keep theirs: they need it.
 
-It also ends the locks that dead commands left in the sandbox's own state: a command that is killed
-cannot take its lock away, and a folder has nobody to let it expire, as Pulumi Cloud does.
+It also looks after the sandbox's own state, as Pulumi Cloud looks after its states (3.274.1 with
+gocloud.dev, `blob.go`, `fileblob.go`, `attrs.go`):
+
+- A command that is killed cannot take its lock away: locks of the dead are removed.
+- One that is killed while it writes can leave an empty file of attributes, over which every later
+  one stumbles with `failed to load checkpoint: EOF`. Nothing in them is needed.
+- On a full disk half of a state takes the place of the whole one, and no command can read it: a
+  copy is kept.
 
 Everything else goes to the CLI as it is. See docs/adr/0003-salt-outside-the-stack-files.md.
 
@@ -19,6 +25,7 @@ Usage: pulumi_cli.py REAL_PULUMI FOLDER_FOR_COPIES ARGUMENT…
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -41,8 +48,11 @@ def main(arguments: list[str]) -> None:
     real, copies, *words = arguments
     command = next((word for word in words if word in _OPERATIONS + _WRITERS), "")
     project = _project_folder(Path(_option(words, "-C", "--cwd"))) if command else None
-    if command:
-        _end_dead_locks(Path(copies).parent / "pulumi")
+    state = Path(copies).parent / "pulumi"
+    if command and os.environ.get("PULUMI_BACKEND_URL") == f"file://{state}":
+        _end_dead_locks(state)
+        _remove_empty_attributes(state)
+        _look_after_states(state, Path(copies, "states"))
     if project is not None:
         digest = hashlib.sha256(bytes(project)).hexdigest()[:16]
         project_copies = Path(copies, digest)
@@ -84,11 +94,9 @@ def _write(path: Path, content: bytes) -> None:
 def _end_dead_locks(state: Path) -> None:
     """Remove the locks of commands on this machine that no longer run.
 
-    A lock stays if anything about it is in doubt: another backend than the sandbox's own, another
-    machine, no pid, or a process with that pid that ran already when the lock was written.
+    A lock stays if anything about it is in doubt: another machine, no pid, or a process with that
+    pid that ran already when the lock was written.
     """
-    if os.environ.get("PULUMI_BACKEND_URL") != f"file://{state}":
-        return
     for file in (state / ".pulumi" / "locks").rglob("*.json"):
         try:
             lock = json.loads(file.read_bytes())
@@ -116,6 +124,51 @@ def _ran_at(pid: int, moment: float) -> bool:
         return False
     except psutil.Error:
         return True
+
+
+def _remove_empty_attributes(state: Path) -> None:
+    for file in (state / ".pulumi").rglob("*.attrs"):
+        with contextlib.suppress(FileNotFoundError):
+            if file.stat().st_size == 0:
+                file.unlink()
+
+
+def _look_after_states(state: Path, copies: Path) -> None:
+    """Keep a copy of each state, and put it back where a full disk has left half of one.
+
+    A state that a command holds a lock on is left alone: it may be written at this moment.
+    """
+    states, locks = state / ".pulumi" / "stacks", state / ".pulumi" / "locks" / "organization"
+    names = {file.relative_to(folder) for folder in (states, copies) for file in _json_in(folder)}
+    for name in sorted(names):
+        if not any(_json_in(locks / name.with_suffix(""))):
+            try:
+                _look_after_state(states / name, copies / name)
+            except OSError as error:
+                sys.exit(f"A copy of the state {states / name} cannot be written: {error}")
+
+
+def _look_after_state(file: Path, copy: Path) -> None:
+    if not file.is_file():
+        copy.unlink(missing_ok=True)
+        return
+    content, kept = file.read_bytes(), copy.read_bytes() if copy.is_file() else b""
+    try:
+        json.loads(content)
+    except ValueError:
+        if kept:
+            _write(file, kept)
+            sys.stderr.write(
+                f"The state of {file.stem} was cut off, as by a disk that is full. It is again "
+                "what it was before that command; what the command did is not in it.\n"
+            )
+        return
+    if content != kept:
+        _write(copy, content)
+
+
+def _json_in(folder: Path) -> list[Path]:
+    return list(folder.rglob("*.json"))
 
 
 def _salted_copy(words: list[str], project: Path, copies: Path) -> Path | None:

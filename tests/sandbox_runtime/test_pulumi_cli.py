@@ -322,3 +322,65 @@ def test_locks_that_may_be_alive_stay(cli: Cli, locks: Locks, dead_pid: int) -> 
         lock = write()
         cli.run("up", "-s", "dev", environ=backend)
         assert lock.exists()
+
+
+def _state(cli: Cli) -> Path:
+    file = cli.folder / "pulumi" / ".pulumi" / "stacks" / "t" / "dev.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return file
+
+
+def test_half_a_state_becomes_what_it_was_before_and_that_is_said(cli: Cli, locks: Locks) -> None:
+    file = _state(cli)
+    for text in ('{"version": 4, "resources": [1]}', '{"version": 4, "resources": [1, 2]}'):
+        file.write_text(text)
+        assert cli.start("up", "-s", "dev", environ=locks.backend).stderr == ""
+    file.write_text('{"version": 4, "resources": [1, 2, 3')
+    done = cli.start("stack", "ls", environ=locks.backend)
+    assert file.read_text() == '{"version": 4, "resources": [1, 2]}'
+    assert done.stderr.startswith("The state of dev was cut off")
+
+
+def test_empty_attributes_that_a_killed_command_left_are_removed(cli: Cli, locks: Locks) -> None:
+    empty, whole = (_state(cli).with_name(f"{name}.json.attrs") for name in ("dev", "staging"))
+    empty.touch()
+    whole.write_text("{}")
+    cli.run("up", "-s", "dev", environ=locks.backend)
+    assert not empty.exists()
+    assert whole.exists()
+
+
+def test_a_state_that_somebody_writes_at_this_moment_is_left_alone(cli: Cli, locks: Locks) -> None:
+    file = _state(cli)
+    file.write_text("{}")
+    cli.run("up", "-s", "dev", environ=locks.backend)
+    held = cli.folder / "pulumi" / ".pulumi" / "locks" / "organization" / "t" / "dev" / "id.json"
+    held.parent.mkdir(parents=True)
+    held.write_text(json.dumps({"pid": os.getpid(), "hostname": socket.gethostname()}))
+    file.write_text("{")
+    cli.run("up", "-s", "dev", environ=locks.backend)
+    assert file.read_text() == "{"
+
+
+def test_a_state_is_not_made_of_that_of_a_stack_that_was_removed(cli: Cli, locks: Locks) -> None:
+    file = _state(cli)
+    file.write_text("{}")
+    cli.run("up", "-s", "dev", environ=locks.backend)
+    file.unlink()
+    cli.run("stack", "init", "dev", environ=locks.backend)
+    file.write_text("{")
+    cli.run("up", "-s", "dev", environ=locks.backend)
+    assert file.read_text() == "{"
+
+
+def test_a_command_is_refused_where_no_copy_of_the_state_can_be_kept(
+    cli: Cli, locks: Locks
+) -> None:
+    file = _state(cli)
+    file.write_text("{}")
+    (cli.folder / "stack-files").mkdir()
+    (cli.folder / "stack-files" / "states").write_text("in the way of the folder")
+    done = cli.start("up", "-s", "dev", environ=locks.backend)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"A copy of the state {file} cannot be written: ")
+    assert not (cli.folder / "called").exists()
