@@ -98,6 +98,10 @@ class CloudClient:
     def set_quota(self, **limits: int) -> None:
         self.call("PUT", f"sandbox/v1/projects/{self.project}", {"quotas": limits})
 
+    def reset(self) -> None:
+        """Delete every cluster and all state."""
+        self.call("POST", "sandbox/v1/reset")
+
     def at_rest(self) -> bool:
         return all(operation["status"] == "DONE" for operation in self.operations())
 

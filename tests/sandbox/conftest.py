@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.sandbox.fault_environment import TALLY
 from tests.sandbox.harness import Sandbox
 
 
@@ -15,15 +14,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "tests/sandbox/" in str(item.path):
             item.add_marker(pytest.mark.sandbox)
             item.add_marker(pytest.mark.timeout(900))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """End a run that broke things on purpose with the figures."""
-    if TALLY["fired"]:
-        terminalreporter.section("faults")
-        terminalreporter.write_line(
-            ", ".join(f"{name}: {TALLY[name]}" for name in ("fired", "survived", "left over"))
-        )
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
 
 from tests.sandbox.cloud_client import CloudClient
+from tests.sandbox.fault_account import accounted
 from tests.sandbox.fault_environment import FAILED, INTERNAL, UNSTEADY, Environment
 from tests.sandbox.harness import Done, Sandbox
 
@@ -30,10 +32,12 @@ class Life:
 
 
 @pytest.fixture(scope="module")
-def environment(sandbox: Sandbox) -> Environment:
-    sandbox.pulumi("stack", "init", "staging").ok()
-    sandbox.set_config("staging", smokeTest="off")
-    return Environment(sandbox, CloudClient(sandbox.environment), "staging")
+def environment(sandbox: Sandbox, request: pytest.FixtureRequest) -> Iterator[Environment]:
+    made = Environment(sandbox, CloudClient(sandbox.environment), "staging")
+    sandbox.pulumi("stack", "init", made.stack).ok()
+    made.configure(smokeTest="off")
+    with accounted(made, request.node.nodeid, request.session):
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +66,7 @@ def life(environment: Environment) -> Life:
     done["failed edit"], fired = environment.under(plans, "edit")
     life.fired |= fired
     # The next one has an unsteady API, and an API server that says nothing for a while.
-    environment.sandbox.set_config("staging", deviceInjector="false")
+    environment.configure(deviceInjector=False)
     with environment.api_server_silent() as resume:
         timer = threading.Timer(SILENT_SECONDS, resume)
         timer.start()
