@@ -62,7 +62,7 @@ def updates(sandbox: Sandbox, environment: Environment) -> Updates:
 
 @pytest.fixture(scope="module")
 def more_updates(updates: Updates) -> Updates:
-    """The longer half, for the soak."""
+    """Two more breakages, and another stack beside this one."""
     sandbox, environment = updates.sandbox, updates.environment
     environment.delete_daemon_set("device-injector")
     updates.up("injector deleted", smokeTestRerun="injector")
@@ -171,7 +171,6 @@ def test_no_update_leaves_a_job_or_a_pod(updates: Updates) -> None:
     assert {step: left for step, left in updates.leftovers.items() if left} == {}
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize(
     ("step", "cause"),
     [("injector deleted", "injector-missing"), ("profile cut", "wrong-profile")],
@@ -182,14 +181,12 @@ def test_what_keeps_a_run_from_its_end_fails_the_update(
     _assert_gate_is_shut(more_updates, step, "incomplete", cause)
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("step", ["injector mended", "profile mended"])
 def test_the_update_after_mending_runs_anew_and_passes(more_updates: Updates, step: str) -> None:
     more_updates.done[step].ok()
     assert more_updates.smoke_test[step]["result"]["verdict"] == "passed"
 
 
-@pytest.mark.soak
 def test_two_stacks_run_side_by_side_and_do_not_meet(more_updates: Updates) -> None:
     more_updates.done["other stack"].ok()
     other = more_updates.smoke_test["other stack"]["result"]

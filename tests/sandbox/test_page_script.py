@@ -148,8 +148,7 @@ def _both(sandbox: Sandbox, gpu_stack: str, stack: str, nics: int) -> Both:
     scope="module",
     params=[
         pytest.param(("a3-high", "staging", 4), id="a3-high"),
-        # Twice as many calls of gcloud, which prove the same.
-        pytest.param(("a3-mega", "dev", 8), id="a3-mega", marks=pytest.mark.soak),
+        pytest.param(("a3-mega", "dev", 8), id="a3-mega"),
     ],
 )
 def both(sandbox: Sandbox, request: pytest.FixtureRequest) -> Both:
