@@ -46,6 +46,7 @@ class ConfigKey:
         type: Type in `Pulumi.yaml`.
         choices: Every legal value, where they can be counted.
         optional: Whether the empty value has a meaning of its own.
+        is_number: Whether the value is a number, however it is written.
     """
 
     name: str
@@ -54,6 +55,7 @@ class ConfigKey:
     type: KeyType = "string"
     choices: tuple[str, ...] = ()
     optional: bool = False
+    is_number: bool = False
 
 
 CAPACITY_MODES = ("on-demand", "spot", "flex-start", "reservation", "compute-class")
@@ -120,7 +122,12 @@ _KEYS = (
         effect=Effect.SMOKE_TEST,
         choices=COLLECTIVES,
     ),
-    ConfigKey(name="smokeTestMinFraction", theme="smoke test", effect=Effect.IN_PLACE),
+    ConfigKey(
+        name="smokeTestMinFraction",
+        theme="smoke test",
+        effect=Effect.IN_PLACE,
+        is_number=True,
+    ),
     ConfigKey(name="smokeTestCapacityDeadline", theme="smoke test", effect=Effect.NOTHING),
     ConfigKey(name="smokeTestPullDeadline", theme="smoke test", effect=Effect.NOTHING),
     ConfigKey(name="smokeTestStartDeadline", theme="smoke test", effect=Effect.NOTHING),

@@ -26,6 +26,7 @@ from gpudirect.config_text import (
 from gpudirect.findings import Finding, Severity, full_key, remove_command, set_command
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+_DECIMAL = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,14})?(?:\.[0-9]*)?", re.ASCII)
 _BOOLEANS = {"true": True, "false": False}
 _BOOLEAN_WORDS = ("yes", "no", "on", "off", "y", "n")
 
@@ -381,7 +382,12 @@ class ConfigReader:
         if value in (None, EMPTY):
             return False
         text = value if isinstance(value, str) else json.dumps(value)
-        return text.lower() != written.lower()
+        if text.lower() == written.lower():
+            return False
+        key = CONFIG_KEYS.get(place)
+        is_number = key is not None and (key.is_number or key.type == "integer")
+        # 0.80 is 0.8 to everybody; 010, 1_0 and 1e1 are not what they look like.
+        return not (is_number and _DECIMAL.fullmatch(written) and _is_same_number(written, text))
 
     def _seen_at(self, place: str) -> str | None:
         value = value_at(self._values, place)
@@ -393,6 +399,13 @@ class ConfigReader:
             return ""
         seen = self._seen_at(place)
         return f" (the stack file says {written} without quotes, which YAML reads as {seen})"
+
+
+def _is_same_number(written: str, text: str) -> bool:
+    try:
+        return float(written) == float(text)
+    except ValueError:
+        return False
 
 
 def _words_of(text: str) -> frozenset[str]:

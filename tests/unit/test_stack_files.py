@@ -390,3 +390,24 @@ def test_a_number_beyond_all_bounds_is_a_finding(key: str, value: str) -> None:
     assert {finding.key.partition("[")[0].partition(".")[0] for finding in checked.findings} == {
         f"gpudirect:{key}"
     }
+
+
+@pytest.mark.parametrize(
+    ("entry", "changes"),
+    [
+        ("smokeTestMinFraction: 0.80", False),
+        ("smokeTestMinFraction: .8", False),
+        ("smokeTestMinFraction: 1.0", False),
+        ("gpuQuota: 16.0", False),
+        ("smokeTestNodes: +2", False),
+        ("smokeTestNodes: 1_0", True),
+        ("smokeTestNodes: 012", True),
+        ("smokeTestNodes: 1e1", True),
+        ("smokeTestRerun: 1.0", True),
+    ],
+)
+def test_a_number_of_another_form_is_the_same_number(entry: str, changes: bool) -> None:
+    text = f"config:\n  gpudirect:gpuStack: a3-high\n  gcp:region: us-east4\n  gpudirect:{entry}\n"
+    checked = check_file(text, path="x", stack_name="x", declared=DECLARED)
+    assert any("its text changes" in finding.message for finding in checked.findings) is changes
+    assert len(checked.findings) == changes
