@@ -133,10 +133,22 @@ def gpu_containers(spec: Mapping[str, Any]) -> list[ContainerView]:
 def gpus_elsewhere(spec: Mapping[str, Any]) -> list[str]:
     """Return the fields of a Pod spec that ask for GPUs and cannot have them.
 
-    A Pod as a whole asks for CPU and memory alone, an ephemeral container for nothing.
+    A Pod as a whole asks for CPU and memory alone, an ephemeral container for nothing, any other
+    under the limits of its resources.
     """
     keys = ("resources", "ephemeralContainers")
-    return [f"spec.{key}" for key in keys if mentions_gpus(spec.get(key))]
+    found = [f"spec.{key}" for key in keys if mentions_gpus(spec.get(key))]
+    for view in containers_of(spec):
+        resources = fields(view.container, "resources")
+        rest = {key: value for key, value in resources.items() if key not in ("limits", "requests")}
+        if mentions_gpus(rest):
+            found.append(f"{view.path}.resources")
+        found += [
+            f"{view.path}.{key}"
+            for key in ("limits", "requests")
+            if mentions_gpus(view.container.get(key))
+        ]
+    return found
 
 
 def mentions_gpus(node: Any) -> bool:

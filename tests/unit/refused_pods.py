@@ -366,6 +366,18 @@ REFUSED: list[tuple[str, Document, str, str]] = [
         "gives none",
     ),
     (
+        "GPUs beside the limits",
+        worker(resources={"nvidia.com/gpu": 8}),
+        "spec.containers[0].resources",
+        "gives none",
+    ),
+    (
+        "limits beside the resources",
+        pod({"name": "train", "image": "x", "limits": {"nvidia.com/gpu": 8}}),
+        "spec.containers[0].limits",
+        "gives none",
+    ),
+    (
         "GPUs of an ephemeral container",
         pod(ephemeralContainers=[{"name": "debug", "resources": limits(8)}]),
         "spec.ephemeralContainers",
