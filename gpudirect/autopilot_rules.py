@@ -136,7 +136,7 @@ def check_names(spec: Mapping[str, Any], report: Report) -> None:
             if entry.get("value") and entry.get("valueFrom"):
                 report.error(
                     f"{view.path}.env[{index}]",
-                    f"{entry['name']}={entry['value']}",
+                    "value, valueFrom",
                     f"container {view.name!r} gives {entry['name']} a value and a source of one",
                     "Leave value or valueFrom.",
                 )

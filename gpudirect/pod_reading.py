@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from gpudirect.workload_findings import ManifestFinding, Severity
+from gpudirect.workload_findings import ManifestFinding, Severity, shortened
 
 GPU_RESOURCE = "nvidia.com/gpu"
 _QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)([mk]?)")
@@ -301,8 +301,18 @@ def _in_shape(value: Any, shape: Any) -> Any:
 
 def _wrong(path: str, value: Any, expected: str, report: Report) -> None:
     fix = "Put quotes around it." if expected == "text" else f"Write {expected} there."
-    seen = f"{value!r}, {type_name(value)}"
-    report.error(path, seen, f"Kubernetes expects {expected} here", fix)
+    report.error(path, _seen(value), f"Kubernetes expects {expected} here", fix)
+
+
+def _seen(value: Any) -> str:
+    """Return a value for a message: in short, and nothing of what a collection may keep secret."""
+    name = type_name(value)
+    if isinstance(value, dict):
+        keys = ", ".join(map(str, value))
+        return f"{name} with {shortened(keys)}" if keys else f"{name} with nothing in it"
+    if isinstance(value, list):
+        return f"{name} of {len(value)}"
+    return name if value is None else f"{shortened(repr(value))}, {name}"
 
 
 def _missing(path: str, name: str, report: Report) -> None:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 Severity = Literal["error", "warning"]
+_MOST_SHOWN = 400
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +43,8 @@ class ManifestFinding:
 
     def __str__(self) -> str:
         where = ": ".join(part for part in (self.source, self.where, self.path) if part)
-        seen = f" (found {self.value})" if self.value else ""
+        # One finding is one line, whatever stands in the manifest.
+        seen = f" (found {shortened(self.value)})" if self.value else ""
         return f"{self.severity}: {where}: {self.message}{seen}. {self.fix}"
 
     @property
@@ -55,6 +57,12 @@ class ManifestFinding:
     def to_json(self) -> dict[str, object]:
         """Return the finding as plain data."""
         return asdict(self)
+
+
+def shortened(text: str) -> str:
+    """Return a text on one line, and of a long one the beginning."""
+    line = " ".join(text.split())
+    return line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]}…"
 
 
 class WorkloadError(ValueError):

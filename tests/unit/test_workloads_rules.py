@@ -114,6 +114,16 @@ def test_a_field_of_another_shape_hides_no_other_reason() -> None:
     }
 
 
+def test_a_finding_is_one_line_and_shows_no_values_of_a_collection() -> None:
+    document = pod(gpu_container(env={"TOKEN": "hush"}, args="a\nb" * 500))
+    lines = [str(finding) for finding in errors_of(document)]
+    assert len(lines) == 2
+    assert "a mapping with TOKEN" in lines[1]
+    assert all("\n" not in line and "hush" not in line and len(line) < 700 for line in lines)
+    both = {"name": "TOKEN", "value": "hush", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}
+    assert "hush" not in str(errors_of(pod(gpu_container(env=[both]))))
+
+
 def test_what_only_has_the_daemons_name_is_told_once() -> None:
     document = pod(gpu_container(), {"name": "tcpxo-daemon", "image": "registry.example/mine:1"})
     (finding,) = findings_of(document)
