@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from gpudirect.nccl_bands import Reference, interpolate
-from gpudirect.nccl_data import Measurement, NcclRun, Row
+from gpudirect.nccl_data import Measurement, NcclRun, Row, RunStatus, Transport
 from gpudirect.nccl_judgement import Judgement
 
 _VERDICTS = ("passed", "degraded", "failed", "incomplete")
@@ -55,26 +56,27 @@ def run_from_json(result: Mapping[str, Any]) -> NcclRun:
         ValueError: this is no such result; the text says what is wrong with it.
     """
     try:
+        reasons = [str(reason) for reason in result["reasons"]]
         return NcclRun(
-            status=result["run"],
-            reason=next(iter(result["reasons"]), None) if result["run"] != "complete" else None,
+            status=_one_of(result["run"], RunStatus),
+            reason=next(iter(reasons), None) if result["run"] != "complete" else None,
             rows=tuple(_row_from_json(row) for row in result["rows"]),
             tables=int(result.get("tables") or bool(result["rows"])),
             ranks=_integer(result["ranks"]),
-            data_checked=result["dataChecked"],
+            data_checked=_truth(result["dataChecked"]),
             out_of_bounds=_integer(result["outOfBounds"]),
-            average_bus_bandwidth_gbps=result["averageBusBandwidth"],
-            transport=result["transport"],
+            average_bus_bandwidth_gbps=_number(result["averageBusBandwidth"]),
+            transport=_one_of(result["transport"], Transport),
             nics=tuple(int(nic) for nic in result.get("nics") or ()),
             nics_per_host={
-                host: tuple(int(nic) for nic in nics)
+                str(host): tuple(int(nic) for nic in nics)
                 for host, nics in (result.get("nicsPerHost") or {}).items()
             },
-            collective=result.get("collective"),
-            versions=dict(result.get("versions") or {}),
+            collective=None if result.get("collective") is None else str(result["collective"]),
+            versions={str(k): str(v) for k, v in (result.get("versions") or {}).items()},
             simulated=bool(result.get("simulated")),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ValueError(f"no result of an NCCL run: {error!r}") from error
 
 
@@ -208,15 +210,37 @@ def _row_from_json(row: Mapping[str, Any]) -> Row:
 
 def _measurement_from_json(measurement: Mapping[str, Any]) -> Measurement:
     return Measurement(
-        time_us=measurement["timeUs"],
-        alg_bandwidth_gbps=measurement["algBandwidth"],
-        bus_bandwidth_gbps=measurement["busBandwidth"],
+        time_us=_number(measurement["timeUs"]),
+        alg_bandwidth_gbps=_number(measurement["algBandwidth"]),
+        bus_bandwidth_gbps=_number(measurement["busBandwidth"]),
         wrong=_integer(measurement["wrong"]),
     )
 
 
 def _integer(value: Any) -> int | None:
-    return None if value is None else int(value)
+    number = _number(value)
+    return None if number is None else int(number)
+
+
+def _number(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is no number")
+    return value
+
+
+def _truth(value: Any) -> bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    raise ValueError(f"{value!r} is neither true nor false")
+
+
+def _one_of(value: Any, choices: Any) -> Any:
+    """Return a value that is among those of a `Literal`."""
+    if value not in get_args(choices):
+        raise ValueError(f"{value!r} is none of {', '.join(get_args(choices))}")
+    return value
 
 
 def _row_to_json(row: Row) -> dict[str, Any]:

@@ -123,13 +123,14 @@ def run_of_stack(stack: str, bar: Bar, *, program: Path | None = None) -> Judged
         )
     try:
         run = run_from_json(result)
-    except ValueError as error:
+        nodes = int(result.get("nodes") or 0)
+    except (TypeError, ValueError, OverflowError) as error:
         raise ResultSourceError(f"stack {stack!r}: output smokeTest holds {error}") from error
     release = outputs.get("release") or {}
     own = Bar(
         gpu_stack=bar.gpu_stack or str(outputs.get("gpuStack")),
         release=bar.release or (release.get("name") if isinstance(release, dict) else None),
-        nodes=bar.nodes or (int(result["nodes"]) if result.get("nodes") else None),
+        nodes=bar.nodes or nodes or None,
         min_fraction=bar.min_fraction,
         mode=bar.mode,
         collective=bar.collective,

@@ -118,6 +118,36 @@ def test_something_else_is_no_result(broken: dict[str, Any]) -> None:
         run_from_json(broken)
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("run",), "done"),
+        (("transport",), ["fastrak"]),
+        (("dataChecked",), "yes"),
+        (("averageBusBandwidth",), "29.09"),
+        (("ranks",), float("inf")),
+        (("reasons",), None),
+        (("versions",), ["2.28"]),
+        (("nicsPerHost",), {"a": 1}),
+        (("rows",), [None]),
+        (("rows", 0, "sizeBytes"), None),
+        (("rows", 0, "outOfPlace"), None),
+        (("rows", 0, "outOfPlace", "busBandwidth"), "fast"),
+        (("rows", 0, "inPlace", "busBandwidth"), True),
+        (("rows", 0, "inPlace", "timeUs"), float("nan")),
+    ],
+)
+def test_a_result_that_somebody_spoilt_is_none(path: tuple[Any, ...], value: Any) -> None:
+    document = document_of(case("e04_mpirun_tag_output.txt"))
+    assert run_from_json(document).ranks == 16
+    place: Any = document
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    with pytest.raises(ValueError, match="no result of an NCCL run"):
+        run_from_json(document)
+
+
 def test_csv_has_units_in_its_names_and_the_reference_beside_the_values() -> None:
     run = read_results(case("e01_a3high_unchecked.txt").splitlines())
     rows = list(csv.DictReader(io.StringIO(to_csv(run, curve(A3_HIGH)))))
