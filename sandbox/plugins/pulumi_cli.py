@@ -48,11 +48,8 @@ def main(arguments: list[str]) -> None:
     real, copies, *words = arguments
     command = next((word for word in words if word in _OPERATIONS + _WRITERS), "")
     project = _project_folder(Path(_option(words, "-C", "--cwd"))) if command else None
-    state = Path(copies).parent / "pulumi"
-    if command and os.environ.get("PULUMI_BACKEND_URL") == f"file://{state}":
-        _end_dead_locks(state)
-        _remove_empty_attributes(state)
-        _look_after_states(state, Path(copies, "states"))
+    if command:
+        _look_after_backend(Path(copies).parent / "pulumi", Path(copies, "states"))
     if project is not None:
         digest = hashlib.sha256(bytes(project)).hexdigest()[:16]
         project_copies = Path(copies, digest)
@@ -89,6 +86,14 @@ def _write(path: Path, content: bytes) -> None:
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")
     unfinished.write_bytes(content)
     unfinished.replace(path)
+
+
+def _look_after_backend(state: Path, copies: Path) -> None:
+    """Mend what commands that died left in the sandbox's own backend; any other is left alone."""
+    if os.environ.get("PULUMI_BACKEND_URL") == f"file://{state}":
+        _end_dead_locks(state)
+        _remove_empty_attributes(state)
+        _look_after_states(state, copies)
 
 
 def _end_dead_locks(state: Path) -> None:

@@ -80,5 +80,8 @@ def test_another_backend_is_left_alone(
 ) -> None:
     file = _lock(state, pid=dead_pid)
     monkeypatch.setenv("PULUMI_BACKEND_URL", "file:///elsewhere")
-    pulumi_cli._end_dead_locks(state)
+    pulumi_cli._look_after_backend(state, state / "copies")
     assert file.exists()
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{state}")
+    pulumi_cli._look_after_backend(state, state / "copies")
+    assert not file.exists()
