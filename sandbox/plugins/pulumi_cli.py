@@ -13,8 +13,9 @@ It also looks after the sandbox's own state, as Pulumi Cloud looks after its sta
 gocloud.dev, `blob.go`, `fileblob.go`, `attrs.go`):
 
 - A command that is killed cannot take its lock away: locks of the dead are removed.
-- One that is killed while it writes can leave an empty file of attributes, over which every later
-  one stumbles with `failed to load checkpoint: EOF`. Nothing in them is needed.
+- One that is killed while it writes leaves unfinished files, each as large as the state, and can
+  leave an empty file of attributes, over which every later command stumbles with `failed to load
+  checkpoint: EOF`. Nothing in them is needed.
 - On a full disk half of a state takes the place of the whole one, and no command can read it: a
   copy is kept.
 
@@ -26,6 +27,7 @@ Usage: pulumi_cli.py REAL_PULUMI FOLDER_FOR_COPIES ARGUMENT…
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -154,6 +156,8 @@ def _look_after_states(state: Path, copies: Path) -> None:
 
 
 def _look_after_state(file: Path, copy: Path) -> None:
+    for unfinished in file.parent.glob(f"{glob.escape(file.name)}.*.tmp"):
+        unfinished.unlink(missing_ok=True)
     if not file.is_file():
         copy.unlink(missing_ok=True)
         return

@@ -77,7 +77,7 @@ def test_a_quota_that_ends_at_any_network_stops_the_update_there_and_later_is_en
         assert refused.code != 0
         assert "Quota 'NETWORKS' exceeded" in refused.text
         assert len(environment.cloud.names("networks")) == room
-        assert environment.in_the_cloud() == environment.in_the_state()
+        environment.agree()
     environment.cloud.set_quota(NETWORKS=50)
     environment.run("up").ok()
     environment.check(environment.nics)

@@ -341,12 +341,17 @@ def test_half_a_state_becomes_what_it_was_before_and_that_is_said(cli: Cli, lock
     assert done.stderr.startswith("The state of dev was cut off")
 
 
-def test_empty_attributes_that_a_killed_command_left_are_removed(cli: Cli, locks: Locks) -> None:
+def test_what_a_killed_command_left_half_written_is_removed(cli: Cli, locks: Locks) -> None:
     empty, whole = (_state(cli).with_name(f"{name}.json.attrs") for name in ("dev", "staging"))
     empty.touch()
     whole.write_text("{}")
+    _state(cli).write_text("{}")
+    unfinished = [_state(cli).with_name(f"dev.json{part}.18ed.tmp") for part in ("", ".bak")]
+    for file in unfinished:
+        file.write_text("{")
     cli.run("up", "-s", "dev", environ=locks.backend)
     assert not empty.exists()
+    assert not any(file.exists() for file in unfinished)
     assert whole.exists()
 
 
