@@ -39,7 +39,7 @@ test: lint ## Every check and test tier
 benchmark: $(INSTALLED) ## Print times, bounds, memory and growth: most of an hour
 	@$(PY) -m benchmarks $(BENCHMARKS)
 
-soak: $(INSTALLED) ## The whole fault matrix: hours
+soak: $(INSTALLED) ## The whole fault matrix: an hour
 	@$(PY) -m sandbox build
 	@$(PY) -m pytest -m soak --timeout=0
 

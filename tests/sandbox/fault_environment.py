@@ -96,18 +96,19 @@ class Environment:
     def _stack_file(self) -> Path:
         return self.sandbox.project / f"Pulumi.{self.stack}.yaml"
 
-    def run(self, command: str) -> Done:
+    def run(self, command: str, *, preview: bool = True) -> Done:
+        """Run `up`, `destroy` or an `edit` of the stack file with an `up`.
+
+        The preview is part of it as for a user, save where nothing hangs on it.
+        """
         if command == "edit":
             self.configure(labels={"team": "birds"})
-        return (
-            self.sandbox.destroy(self.stack)
-            if command == "destroy"
-            else self.sandbox.up(self.stack)
-        )
+        words = ["destroy" if command == "destroy" else "up", "--yes", "--stack", self.stack]
+        return self.sandbox.pulumi(*words, *([] if preview else ["--skip-preview"]))
 
     def bring_up(self) -> None:
         """Make the whole environment."""
-        done = self.run("up").ok()
+        done = self.run("up", preview=False).ok()
         # The matrix has a case for each: none is to be forgotten.
         assert len(_MADE.findall(done.text)) == RESOURCES[self.stack], done.text
         self.check(self.nics)
@@ -237,10 +238,10 @@ class Environment:
         if done.code != 0:
             assert f"`python -m gpudirect orphans --stack {self.stack}` lists it" in done.text
             assert self.repair() > 0, done.text
-            done = self.run("up")
+            done = self.run("up", preview=False)
         if "takes it over" in done.ok().text:
             assert "run `pulumi up` once more" in done.text
-            done = self.run("up")
+            done = self.run("up", preview=False)
         return done.ok()
 
     def in_the_cloud(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Every plan against every command of both stacks: hours, not minutes.
+"""Every plan against every command of both stacks: an hour, not minutes.
 
 Each case starts and ends with nothing in the cloud. The figures of the whole run stand at its end.
 """

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from tests import conftest
 from tests.sandbox.fault_account import Account, accounted
 
 
@@ -67,3 +70,31 @@ def test_the_processes_of_a_run_are_added_up() -> None:
     account.add(Account(cases=2, fired=4, left_over=1, lost=["case"]).as_dict())
     account.add(None)
     assert account == Account(cases=3, fired=7, survived=3, left_over=1, lost=["case"])
+
+
+@pytest.mark.parametrize(
+    ("account", "status"),
+    [
+        (Account(cases=1, fired=2, survived=2), pytest.ExitCode.OK),
+        (Account(cases=1, fired=2, survived=1), pytest.ExitCode.TESTS_FAILED),
+        (Account(cases=1, left_over=1), pytest.ExitCode.TESTS_FAILED),
+    ],
+)
+def test_a_run_ends_well_only_if_its_account_balances(
+    account: Account, status: pytest.ExitCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conftest, "ACCOUNT", account)
+    session: Any = SimpleNamespace(config=SimpleNamespace(), exitstatus=pytest.ExitCode.OK)
+    conftest.pytest_sessionfinish(session, pytest.ExitCode.OK)
+    assert session.exitstatus == status
+
+
+def test_a_process_of_a_run_hands_its_account_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conftest, "ACCOUNT", Account(cases=1, fired=2, survived=2))
+    config: Any = SimpleNamespace(workeroutput={})
+    worker: Any = SimpleNamespace(config=config, exitstatus=pytest.ExitCode.OK)
+    conftest.pytest_sessionfinish(worker, pytest.ExitCode.OK)
+    whole_run = Account(cases=1, fired=3, survived=3)
+    monkeypatch.setattr(conftest, "ACCOUNT", whole_run)
+    conftest.pytest_testnodedown(SimpleNamespace(workeroutput=config.workeroutput), None)
+    assert whole_run == Account(cases=2, fired=5, survived=5)
