@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import hypothesis
@@ -31,6 +32,15 @@ class TierScheduling(LoadScopeScheduling):  # type: ignore[misc] # it has no typ
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     return TierScheduling(config, log)
+
+
+def pytest_configure() -> None:
+    """Let programs under test hear Ctrl-C, also where a shell has started the run with `&`.
+
+    Such a shell has its children ignore SIGINT, and a child's children inherit that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_testnodedown(node: Any, error: object | None) -> None:
