@@ -30,7 +30,7 @@ OUT = PROJECT_FOLDER / "benchmarks" / "out"
 @click.option(
     "--pace",
     type=click.FloatRange(min=0.001, max=1),
-    default=0.1,
+    default=0.2,
     show_default=True,
     help="Share of Google's usual times, for `page` and `networks`.",
 )
