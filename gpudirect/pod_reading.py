@@ -234,6 +234,7 @@ _SELECTOR = {
     "matchLabels": {"*": str},
     "matchExpressions": [{"key!": str, "operator!": str, "values": [str]}],
 }
+_NODE_TERM = {"matchExpressions": [{"key!": str, "values": [str]}]}
 _TEMPLATE = {
     "metadata": {"annotations": {"*": str}, "labels": {"*": str}},
     "spec!": {
@@ -244,8 +245,9 @@ _TEMPLATE = {
         "affinity": {
             "nodeAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": {
-                    "nodeSelectorTerms": [{"matchExpressions": [{"key!": str, "values": [str]}]}]
-                }
+                    "nodeSelectorTerms": [_NODE_TERM]
+                },
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"preference": _NODE_TERM}],
             },
             "podAntiAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": _SELECTOR}]

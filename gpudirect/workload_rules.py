@@ -111,26 +111,23 @@ def _node_expressions(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[st
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     affinity = fields(spec, "affinity", "nodeAffinity", required)
     for i, term in enumerate(items(affinity, "nodeSelectorTerms")):
-        for j, expression in enumerate(items(term, "matchExpressions")):
-            yield (
-                f"spec.affinity.nodeAffinity.{required}.nodeSelectorTerms[{i}]"
-                f".matchExpressions[{j}]",
-                expression,
-            )
+        yield from _expressions(
+            term, f"spec.affinity.nodeAffinity.{required}.nodeSelectorTerms[{i}]"
+        )
 
 
 def _preferences(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield what a Pod would rather have of its node: admission reads it, scheduling may not."""
     preferred = "preferredDuringSchedulingIgnoredDuringExecution"
-    terms = fields(spec, "affinity", "nodeAffinity").get(preferred)
-    for i, term in enumerate(terms if isinstance(terms, list) else ()):
-        expressions = fields(term, "preference").get("matchExpressions") if term else None
-        for j, expression in enumerate(expressions if isinstance(expressions, list) else ()):
-            if isinstance(expression, dict):
-                yield (
-                    f"spec.affinity.nodeAffinity.{preferred}[{i}].preference.matchExpressions[{j}]",
-                    expression,
-                )
+    for i, term in enumerate(items(fields(spec, "affinity", "nodeAffinity"), preferred)):
+        yield from _expressions(
+            fields(term, "preference"), f"spec.affinity.nodeAffinity.{preferred}[{i}].preference"
+        )
+
+
+def _expressions(term: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for index, expression in enumerate(items(term, "matchExpressions")):
+        yield f"{path}.matchExpressions[{index}]", expression
 
 
 def _check_gpus(spec: Mapping[str, Any], stack: GpuStack, report: Report) -> None:

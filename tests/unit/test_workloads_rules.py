@@ -91,6 +91,18 @@ def test_all_reasons_are_given_at_once() -> None:
     assert len(errors_of(document)) == 5
 
 
+@pytest.mark.parametrize(
+    ("terms", "place"),
+    [("x", ""), (["x"], "[0]"), ([{"preference": {"matchExpressions": "x"}}], "[0].preference")],
+)
+def test_preferred_nodes_of_another_shape_are_told(terms: Any, place: str) -> None:
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    document = pod(gpu_container(), affinity={"nodeAffinity": {preferred: terms}})
+    [error] = errors_of(document)
+    assert error.path.startswith(f"spec.affinity.nodeAffinity.{preferred}{place}")
+    assert "Kubernetes expects" in error.message
+
+
 def test_a_field_of_another_shape_hides_no_other_reason() -> None:
     document = pod(
         gpu_container(
