@@ -19,6 +19,7 @@ from yaml.reader import ReaderError
 from gpudirect.config_text import SECRET, place_in
 from gpudirect.findings import PROJECT
 from gpudirect.go_scalars import as_text, resolve
+from gpudirect.yaml_errors import tab_in_front
 
 PROJECT_FILE = "Pulumi.yaml"
 _MOST_PLACES = 100_000
@@ -149,7 +150,9 @@ def parse_stack_file(text: str, *, path: str, stack_name: str) -> StackFile:
         root = yaml.compose(text, Loader=_loader())
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise StackFileError(f"no YAML: {error.problem}{_tab(text, line)}", line) from error
+        raise StackFileError(
+            f"no YAML: {error.problem}{tab_in_front(text.splitlines(), line)}", line
+        ) from error
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise StackFileError(f"no YAML: {error.reason}", line) from error
@@ -173,14 +176,6 @@ def parse_stack_file(text: str, *, path: str, stack_name: str) -> StackFile:
     except RecursionError as error:
         raise StackFileError("nested without end, as by an anchor that holds itself") from error
     return file
-
-
-def _tab(text: str, line: int) -> str:
-    """Say what the parser does not: that it met a tab in front of a line."""
-    lines = text.splitlines()
-    written = lines[line - 1] if line <= len(lines) else ""
-    has_tab = "\t" in written[: len(written) - len(written.lstrip())]
-    return "; there is a tab in front, where YAML takes spaces alone" if has_tab else ""
 
 
 def merged_values(file: StackFile, declared: Mapping[str, DeclaredKey]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ rules (`workload_rules`) nor YAML (`yaml_documents`). Pure: what is given stays 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -251,7 +251,7 @@ def _unreached(
                 "a TrainJob's Pods are made from its runtime, and GPUDirect goes in there",
                 "Render the TrainingRuntime or ClusterTrainingRuntime, with the GPUs as limits.",
             )
-    elif (path := _pod_with_gpus(item, "")) is not None:
+    elif (path := _first(item, "", _is_pod_with_gpus)) is not None:
         if kinds:
             places = " or ".join(".".join(steps) for each in kinds for steps in each.templates)
             report.error(
@@ -269,9 +269,9 @@ def _unreached(
                 "not known",
                 _way_to(kind, path),
             )
-    elif not kinds and (path := _resources_with_gpus(item, "")) is not None:
+    elif not kinds and (path := _first(item, "", _asks_for_gpus)) is not None:
         report.warning(
-            path,
+            f"{path}.resources".lstrip("."),
             None,
             "GPUs are asked for outside of a Pod template, so nothing is put in",
             "Use a kind that holds a Pod template, and render that.",
@@ -292,35 +292,28 @@ def _way_to(kind: str, path: str) -> str:
     return f"Say where they are: --template-path {kind}={path}."
 
 
-def _pod_with_gpus(node: Any, path: str) -> str | None:
-    """Return the path of the first thing that looks like a Pod template with GPUs."""
+def _is_pod_with_gpus(node: Mapping[str, Any]) -> bool:
+    """Whether something looks like a Pod template with GPUs."""
+    return "containers" in fields(node, "spec") and has_gpus(node)
+
+
+def _asks_for_gpus(node: Mapping[str, Any]) -> bool:
+    """Whether something asks for GPUs as a container does."""
+    resources = fields(node, "resources")
+    return any(GPU_RESOURCE in fields(resources, key) for key in ("limits", "requests"))
+
+
+def _first(node: Any, path: str, wanted: Callable[[Mapping[str, Any]], bool]) -> str | None:
+    """Return the path of the first wanted mapping in a tree, outer ones before inner ones."""
     if isinstance(node, Mapping):
-        if "containers" in fields(node, "spec") and has_gpus(node):
+        if wanted(node):
             return path
-        for key, value in node.items():
-            found = _pod_with_gpus(value, f"{path}.{key}".lstrip("."))
-            if found is not None:
-                return found
-    elif isinstance(node, list):
-        for value in node:
-            found = _pod_with_gpus(value, f"{path}.*")
-            if found is not None:
-                return found
-    return None
-
-
-def _resources_with_gpus(node: Any, path: str) -> str | None:
-    """Return the path of the first thing that asks for GPUs as a container does."""
-    if isinstance(node, Mapping):
-        resources = fields(node, "resources")
-        if any(GPU_RESOURCE in fields(resources, key) for key in ("limits", "requests")):
-            return f"{path}.resources".lstrip(".")
         children = [(f"{path}.{key}".lstrip("."), value) for key, value in node.items()]
     elif isinstance(node, list):
         children = [(f"{path}.*", value) for value in node]
     else:
         return None
-    found = (_resources_with_gpus(value, inner) for inner, value in children)
+    found = (_first(value, inner, wanted) for inner, value in children)
     return next((each for each in found if each is not None), None)
 
 

@@ -31,6 +31,7 @@ from ruamel.yaml.scalarstring import (
 )
 from yaml.reader import ReaderError
 
+from gpudirect.yaml_errors import likely_cause
 from gpudirect.yaml_nodes import (
     Layout,
     RoundTripMap,
@@ -102,30 +103,21 @@ def _explaining(text: str) -> Iterator[None]:
     try:
         yield
     except YamlSyntaxError as error:
-        raise YamlSyntaxError(f"{error}{_likely_cause(text, error.line)}", error.line) from error
+        raise YamlSyntaxError(
+            f"{error}{likely_cause(_LINE_END.split(text), error.line)}", error.line
+        ) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         words = ", ".join(part for part in (error.context, error.problem) if part)
         line = (mark.line if mark else 0) + 1
-        raise YamlSyntaxError(f"{words}{_likely_cause(text, line)}", line) from error
+        raise YamlSyntaxError(
+            f"{words}{likely_cause(_LINE_END.split(text), line)}", line
+        ) from error
     except ReaderError as error:
         line = len(_LINE_END.findall(text[: error.position])) + 1
         raise YamlSyntaxError(str(error.reason), line) from error
     except yaml.YAMLError as error:
         raise YamlSyntaxError(str(error), 1) from error
-
-
-def _likely_cause(text: str, line: int) -> str:
-    """Say what people usually did where the parser only says what it met."""
-    lines = _LINE_END.split(text)
-    written = lines[line - 1] if line <= len(lines) else ""
-    if "{{" in written or "{%" in written:
-        return "; it looks like a template, which has to be rendered first (helm template)"
-    if "\t" in written[: len(written) - len(written.lstrip())]:
-        return "; there is a tab in front, where YAML takes spaces alone"
-    if line > 1 and written.startswith("{"):
-        return "; two objects need a line --- between them"
-    return ""
 
 
 class _TreeReader:

@@ -64,14 +64,14 @@ def command(context: click.Context, /, **said: Any) -> None:
     """
     program = said["program"] or default_program()
     declared = load_declared(program)
-    named = [find_stack_file(name, program) for name in said["stacks"]]
+    named = list(dict.fromkeys(find_stack_file(name, program) for name in said["stacks"]))
     everything = sorted(p for p in program.glob("Pulumi.*.yaml") if p.name != PROJECT_FILE)
     paths = named or everything
     if not paths:
         raise Trouble(f"{program} has no stack file. `pulumi stack init NAME` makes one.")
     versions = _server_config(said["server_config"])
-    checked = [_check(path, declared, versions) for path in dict.fromkeys(paths)]
-    for path, item in zip(dict.fromkeys(paths), checked, strict=True):
+    checked = [_check(path, declared, versions) for path in paths]
+    for path, item in zip(paths, checked, strict=True):
         item.is_elsewhere = path.resolve().parent != program.resolve()
     own = {item.stack_name for item in checked}
     rest = [path for path in everything if stack_name_of(path) not in own]
@@ -107,16 +107,15 @@ def find_stack_file(name: str, program: Path) -> Path:
     """
     said = Path(name)
     in_program = program / f"Pulumi.{name}.yaml"
-    if said.suffix in (".yaml", ".yml") or said.parent != Path():
-        if said.is_file():
-            return said
-    elif in_program.is_file():
-        return in_program
+    is_path = said.suffix in (".yaml", ".yml") or said.parent != Path()
+    meant = said if is_path else in_program
+    if meant.is_file():
+        return meant
     if said.is_dir():
         raise Trouble(
             f"{name}: a folder. Name its stack files, or the program's folder with --program."
         )
-    if said.suffix in (".yaml", ".yml") or said.parent != Path():
+    if is_path:
         raise Trouble(f"{name}: no such file.")
     stacks = ", ".join(stack_name_of(p) for p in sorted(program.glob("Pulumi.*.yaml")))
     raise Trouble(

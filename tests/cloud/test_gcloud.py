@@ -85,6 +85,18 @@ class Gcloud:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
+    def make_network(self, name: str) -> None:
+        """Make a network without gcloud, which takes a second for it."""
+        body = {"name": name, "autoCreateSubnetworks": False}
+        answer = httpx.post(f"{self.served.url}{compute('global/networks')}", json=body)
+        assert answer.status_code == 200, answer.text
+
+    def make_cluster(self, name: str) -> None:
+        """Make a cluster without gcloud."""
+        url = f"{self.served.url}/v1/projects/{PROJECT}/locations/{REGION}/clusters"
+        answer = httpx.post(url, json={"cluster": {**AUTOPILOT, "name": name}})
+        assert answer.status_code == 200, answer.text
+
     def endpoints(self) -> set[str]:
         """Return the endpoints that were reached."""
         answer = self.http("GET", "requests")
@@ -193,9 +205,7 @@ def test_the_page_from_nothing_to_a_cluster_and_back(gcloud: Gcloud) -> None:
 def test_wrong_uses_are_refused_in_googles_words(gcloud: Gcloud) -> None:
     services = {"enabledServices": ["container.googleapis.com"]}
     gcloud.http("PUT", f"projects/{PROJECT}", {**services, "quotas": {"NETWORKS": 2}})
-    network = {"name": "n", "autoCreateSubnetworks": False}
-    url = f"{gcloud.served.url}{compute('global/networks')}"
-    assert httpx.post(url, json=network).status_code == 200
+    gcloud.make_network("n")
     gcloud.together(
         f"compute networks subnets create s --network=n --region={REGION} --range=10.0.0.0/24",
         "compute firewall-rules create f --network=n --allow=tcp",
@@ -228,11 +238,9 @@ def test_wrong_uses_are_refused_in_googles_words(gcloud: Gcloud) -> None:
 @proves("listing.filter")
 def test_the_other_commands_that_a_person_types(gcloud: Gcloud) -> None:
     gcloud.ok("services enable container.googleapis.com")
-    base = f"{gcloud.served.url}/v1/projects/{PROJECT}"
     for name in ("a", "b"):
-        body = {"name": name, "autoCreateSubnetworks": False}
-        httpx.post(f"{gcloud.served.url}{compute('global/networks')}", json=body)
-    httpx.post(f"{base}/locations/{REGION}/clusters", json={"cluster": {**AUTOPILOT, "name": "c"}})
+        gcloud.make_network(name)
+    gcloud.make_cluster("c")
     gcloud.http("PUT", "settings", {"pendingFirst": True})
     answers = gcloud.together(
         f"compute resource-policies create group-placement p --collocation=collocated "
@@ -268,9 +276,7 @@ def test_the_other_commands_that_a_person_types(gcloud: Gcloud) -> None:
 def test_what_a_person_looks_at(gcloud: Gcloud) -> None:
     gcloud.ok("services enable container.googleapis.com")
     zone = f"{REGION}-a"
-    url = gcloud.served.url
-    body = {"name": "a", "autoCreateSubnetworks": False}
-    httpx.post(f"{url}{compute('global/networks')}", json=body)
+    gcloud.make_network("a")
     gcloud.ok(
         f"compute networks subnets create s --network=a --region={REGION} --range=10.0.0.0/24"
     )
@@ -312,11 +318,8 @@ def test_what_a_person_looks_at(gcloud: Gcloud) -> None:
 @proves("subnetworks.expand", "routes.custom-blocks")
 def test_what_a_person_changes(gcloud: Gcloud) -> None:
     gcloud.ok("services enable container.googleapis.com iam.googleapis.com")
-    url = gcloud.served.url
-    body = {"name": "a", "autoCreateSubnetworks": False}
-    httpx.post(f"{url}{compute('global/networks')}", json=body)
-    base = f"{url}/v1/projects/{PROJECT}"
-    httpx.post(f"{base}/locations/{REGION}/clusters", json={"cluster": {**AUTOPILOT, "name": "c"}})
+    gcloud.make_network("a")
+    gcloud.make_cluster("c")
     subnet = f"compute networks subnets %s s --region={REGION}"
     gcloud.ok(f"{subnet % 'create'} --network=a --range=10.0.0.0/24")
     gcloud.together(
