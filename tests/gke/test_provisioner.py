@@ -4,44 +4,142 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
 
 from sandbox.gke.api import ChangeType, KubernetesApi
+from sandbox.gke.nodes.coming_nodes import ComingNodes
+from sandbox.gke.nodes.demand import ACCELERATOR
 from sandbox.gke.nodes.provisioner import Provisioner
 from tests.gke.pod_world import PodWorld
+from tests.gke.simulated import MEGA
+
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+
+
+def _pod(name: str, spec: dict[str, Any], node: str = "") -> dict[str, Any]:
+    """A Pod for which the scheduler has found no node, or one that it has bound."""
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": name,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": {**spec, **({"nodeName": node} if node else {})},
+        "status": {} if node else {"conditions": [UNSCHEDULABLE]},
+    }
+
+
+def _needs(resources: dict[str, str], **selector: str) -> dict[str, Any]:
+    containers = [{"name": "main", "image": "i", "resources": {"limits": resources}}]
+    return {"containers": containers, "nodeSelector": selector}
+
+
+@contextlib.asynccontextmanager
+async def _running(here: PodWorld) -> AsyncIterator[Provisioner]:
+    provisioner = Provisioner(
+        here.world, cast(KubernetesApi, here.api), kubelet_port=1, node_gone=lambda _: None
+    )
+    task = asyncio.create_task(provisioner.run())
+    try:
+        async with asyncio.timeout(10):
+            yield provisioner
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def _nodes_made(here: PodWorld, count: int) -> list[str]:
+    while (
+        len(made := [e["metadata"]["name"] for e in here.api.events if e["kind"] == "Node"]) < count
+    ):
+        await asyncio.sleep(0.01)
+    return made
+
+
+async def _look_again(provisioner: Provisioner) -> None:
+    for _ in range(5):
+        provisioner.something_changed()
+        await asyncio.sleep(0.05)
 
 
 def test_a_pod_gets_one_node_however_late_the_watch_tells_of_it(tmp_path: Path) -> None:
     async def story() -> list[str]:
         here = PodWorld(tmp_path)
-        provisioner = Provisioner(
-            here.world, cast(KubernetesApi, here.api), kubelet_port=1, node_gone=lambda _: None
-        )
-        resources = {"requests": {"cpu": "4", "memory": "8Gi"}}
-        pod: dict[str, Any] = {
-            "metadata": {
-                "name": "waits",
-                "namespace": "default",
-                "uid": "1",
-                "creationTimestamp": "2026-01-01T00:00:00Z",
-            },
-            "spec": {"containers": [{"name": "main", "image": "i", "resources": resources}]},
-        }
-        unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-        pod["status"] = {"conditions": [unschedulable]}
-        task = asyncio.create_task(provisioner.run())
-        provisioner.pod_changed(ChangeType.ADDED, pod)
-        async with asyncio.timeout(10):
-            while not any(event["kind"] == "Node" for event in here.api.events):
-                await asyncio.sleep(0.01)
-        # The node exists, and nothing has told the provisioner yet.
-        for _ in range(5):
-            provisioner.something_changed()
-            await asyncio.sleep(0.05)
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        async with _running(here) as provisioner:
+            provisioner.pod_changed(
+                ChangeType.ADDED, _pod("waits", _needs({"cpu": "4", "memory": "8Gi"}))
+            )
+            await _nodes_made(here, 1)
+            # The node exists, and nothing has told the provisioner yet.
+            await _look_again(provisioner)
         return list(here.cloud.instances)
 
     assert len(asyncio.run(story())) == 1
+
+
+def test_two_gpu_pods_get_two_nodes_even_if_one_takes_the_others(tmp_path: Path) -> None:
+    """The scheduler knows nothing of whom a node was made for."""
+    spec = _needs({"nvidia.com/gpu": "8"}, **{ACCELERATOR: MEGA})
+
+    async def story() -> list[str]:
+        here = PodWorld(tmp_path)
+        async with _running(here) as provisioner:
+            for name in ("first", "second"):
+                provisioner.pod_changed(ChangeType.ADDED, _pod(name, spec))
+            of_first, _ = await _nodes_made(here, 2)
+            provisioner.pod_changed(ChangeType.MODIFIED, _pod("second", spec, of_first))
+            await _look_again(provisioner)
+        return list(here.cloud.instances)
+
+    assert len(asyncio.run(story())) == 2
+
+
+def test_a_pod_made_anew_gets_the_node_of_its_forerunner(tmp_path: Path) -> None:
+    spec = _needs({"nvidia.com/gpu": "8"}, **{ACCELERATOR: MEGA})
+
+    async def story() -> list[str]:
+        here = PodWorld(tmp_path)
+        async with _running(here) as provisioner:
+            provisioner.pod_changed(ChangeType.ADDED, _pod("first", spec))
+            await _nodes_made(here, 1)
+            provisioner.pod_changed(ChangeType.DELETED, _pod("first", spec))
+            provisioner.pod_changed(ChangeType.ADDED, _pod("again", spec))
+            await _look_again(provisioner)
+        return list(here.cloud.instances)
+
+    assert len(asyncio.run(story())) == 1
+
+
+def test_a_third_gpu_pod_gets_a_third_node(tmp_path: Path) -> None:
+    spec = _needs({"nvidia.com/gpu": "8"}, **{ACCELERATOR: MEGA})
+
+    async def story() -> list[str]:
+        here = PodWorld(tmp_path)
+        async with _running(here) as provisioner:
+            for name in ("first", "second"):
+                provisioner.pod_changed(ChangeType.ADDED, _pod(name, spec))
+            of_first, of_second = await _nodes_made(here, 2)
+            provisioner.pod_changed(ChangeType.MODIFIED, _pod("second", spec, of_first))
+            provisioner.pod_changed(ChangeType.MODIFIED, _pod("first", spec, of_second))
+            provisioner.pod_changed(ChangeType.ADDED, _pod("third", spec))
+            await _nodes_made(here, 3)
+        return list(here.cloud.instances)
+
+    assert len(asyncio.run(story())) == 3
+
+
+def test_a_node_that_took_its_time_is_not_stale_when_it_comes_up() -> None:
+    now = [0.0]
+    nodes = ComingNodes(is_taken=lambda _: False, now=lambda: now[0])
+    nodes.made("slow", [])
+    now[0] = 300.0
+    assert nodes.may_take("slow")
+    nodes.came_up("slow")
+    now[0] = 310.0
+    assert nodes.may_take("slow")
+    now[0] = 400.0
+    assert not nodes.may_take("slow")

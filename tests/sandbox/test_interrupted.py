@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
+from gpudirect.findings import PROJECT
 from tests.sandbox.cloud_client import CloudClient, wait_until
 from tests.sandbox.harness import Done, Sandbox
 
@@ -53,10 +54,30 @@ def _children_of_commands(sandbox: Sandbox) -> list[psutil.Process]:
     return found
 
 
-def _kill_up_when(sandbox: Sandbox, cloud: CloudClient, plan: str) -> None:
-    """Run `up` until a fault plan has fired, and kill it: the command alone, not its children."""
+def _written_down(sandbox: Sandbox, *ids: str) -> bool:
+    """Whether the stack's state holds resources of these ids already."""
+    state = sandbox.home / "pulumi" / ".pulumi" / "stacks" / PROJECT / f"{STACK}.json"
+    text = state.read_text(encoding="utf-8")
+    return all(f'/{id_}"' in text for id_ in ids)
+
+
+def _kill_up_when(sandbox: Sandbox, cloud: CloudClient, plan: str, *ids: str) -> None:
+    """Run `up` until a fault plan has fired, and kill it: the command alone, not its children.
+
+    Args:
+        sandbox: Where.
+        cloud: Its API.
+        plan: Name of the fault plan.
+        ids: Ends of ids that the state must hold first: what is made at the same time.
+    """
     with sandbox.popen("pulumi", "up", "--yes", "--non-interactive", "--stack", STACK) as process:
-        wait_until(lambda: cloud.fired(plan) > 0 or process.poll() is not None, f"{plan} has fired")
+        wait_until(
+            lambda: (
+                process.poll() is not None
+                or (cloud.fired(plan) > 0 and _written_down(sandbox, *ids))
+            ),
+            f"{plan} has fired",
+        )
         assert process.poll() is None, process.communicate()[0]
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
@@ -88,7 +109,8 @@ def life(sandbox: Sandbox) -> Life:
 
     # The cluster is being made when the next update dies.
     cloud.plan("cluster", operation=r"clusters\.create", hang=True)
-    _kill_up_when(sandbox, cloud, "cluster")
+    rules = (f"firewalls/{STACK}-internal-{number}" for number in range(1, 5))
+    _kill_up_when(sandbox, cloud, "cluster", *rules)
     wait_until(lambda: not _children_of_commands(sandbox), "the plug-ins have ended")
     life.fired["cluster"] = cloud.end_plan("cluster")
     life.done["up over cluster"] = sandbox.up(STACK)

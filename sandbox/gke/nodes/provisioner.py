@@ -21,6 +21,7 @@ import httpx
 from sandbox.gke.api import ApiError, ChangeType, KubernetesApi
 from sandbox.gke.nccl.hosts import Nic
 from sandbox.gke.networks import cluster_region
+from sandbox.gke.nodes.coming_nodes import ComingNodes
 from sandbox.gke.nodes.decision import Circumstances, NodePlan, Refusal, decide
 from sandbox.gke.nodes.demand import PLACEMENT_GROUP, ZONE, Demand, DemandError, read_demand
 from sandbox.gke.nodes.idle import IdleNodes
@@ -33,7 +34,7 @@ from sandbox.gke.nodes.node_objects import (
 )
 from sandbox.gke.pods.events import EventRecorder
 from sandbox.gke.pods.node_hardware import make_node
-from sandbox.gke.pods.pod_spec import is_finished, is_going, owner_kind
+from sandbox.gke.pods.pod_spec import is_finished, owner_kind, waits_for_node
 from sandbox.gke.pods.world import World
 from sandbox.gke.resource_types import NODES, PODS
 
@@ -42,7 +43,6 @@ _GPU_NODE_SECONDS = 300.0
 _NODE_SECONDS = 60.0
 _RETRY_SECONDS = 1.0
 _EVENT_REPEAT_SECONDS = 60.0
-_STALE_SECONDS = 20.0
 _FIRST_HOST = 2
 _log = logging.getLogger(__name__)
 
@@ -93,6 +93,7 @@ class Provisioner:
         self._known = _Known()
         self._pending: dict[str, _Pending] = {}
         self._starting: dict[str, asyncio.Task[None]] = {}
+        self._coming = ComingNodes(self._is_taken)
         self._addresses: dict[str, int] = {}
         self._idle = IdleNodes(world.clock)
         self._wake = asyncio.Event()
@@ -117,6 +118,7 @@ class Provisioner:
         name = node["metadata"]["name"]
         if kind is ChangeType.DELETED:
             self._known.nodes.pop(name, None)
+            self._coming.gone(name)
             if self._world.nodes.pop(name, None) is not None:
                 self._forget_instance(node)
                 self._node_gone(name)
@@ -151,7 +153,7 @@ class Provisioner:
 
     async def _look(self) -> bool:
         """Do what there is to do; return whether to look again soon without news."""
-        waiting = [pod for pod in self._known.pods.values() if _waits_for_node(pod)]
+        waiting = [pod for pod in self._known.pods.values() if waits_for_node(pod)]
         waiting.sort(
             key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"])
         )
@@ -170,7 +172,7 @@ class Provisioner:
 
     async def _provide(self, pod: KubeObject) -> None:
         state = self._pending.setdefault(pod["metadata"]["uid"], _Pending())
-        if state.node and self._still_coming(state):
+        if self._coming.may_take(state.node):
             return
         state.node = ""
         try:
@@ -181,30 +183,39 @@ class Provisioner:
             )
             self._refuse(pod, state, refusal)
             return
-        if not demands[0].gpus and self._shares_coming_node(demands[0], state):
+        if demands[0].gpus:
+            state.node = self._coming.free_for(demands, self._claimed()) or ""
+            if state.node:
+                return
+        elif self._shares_coming_node(demands[0], state):
             return
         found = decide(demands, self._circumstances(pod))
         if isinstance(found, Refusal):
             self._refuse(pod, state, found)
             return
-        await self._make(pod, state, found)
+        await self._make(pod, state, found, demands)
 
-    def _still_coming(self, state: _Pending) -> bool:
-        """Whether the node made for a Pod may still take it."""
-        if state.node in self._starting:
+    def _claimed(self) -> set[str]:
+        """Name the nodes that were made for Pods which still wait."""
+        known = self._known.pods
+        return {
+            state.node
+            for uid, state in self._pending.items()
+            if uid in known and waits_for_node(known[uid])
+        }
+
+    def _is_taken(self, name: str) -> bool:
+        """Whether a Pod has all GPUs of a node, or the node is gone."""
+        # Not asked of the watch, which may not have told of the node yet.
+        node = self._world.nodes.get(name)
+        if node is None:
             return True
-        # Created, but the watch may not have said so yet: a second node would be one too many.
-        if state.node not in self._world.nodes:
-            return False
-        users = [
-            other
-            for other in self._known.pods.values()
-            if other["spec"].get("nodeName") == state.node
-            and owner_kind(other) != "DaemonSet"
-            and not is_finished(other)
-        ]
-        taken = bool(users) and self._world.nodes[state.node].machine.gpus > 0
-        return not taken and time.monotonic() - state.made_at < _STALE_SECONDS
+        return node.machine.gpus > 0 and any(
+            pod["spec"].get("nodeName") == name
+            and owner_kind(pod) != "DaemonSet"
+            and not is_finished(pod)
+            for pod in self._known.pods.values()
+        )
 
     def _shares_coming_node(self, demand: Demand, state: _Pending) -> bool:
         """Whether an ordinary node that was just made has room for one more small Pod."""
@@ -255,7 +266,9 @@ class Provisioner:
         record = self._recorder.warning if warning else self._recorder.normal
         record(pod, refusal.reason, refusal.message)
 
-    async def _make(self, pod: KubeObject, state: _Pending, plan: NodePlan) -> None:
+    async def _make(
+        self, pod: KubeObject, state: _Pending, plan: NodePlan, demands: list[Demand]
+    ) -> None:
         """Make the VM at once, so that quota and stock are taken, and the Node when it is up."""
         context = self._world.context
         pool = pool_name(plan)
@@ -270,6 +283,7 @@ class Provisioner:
         state.node, state.made_at, state.said = name, time.monotonic(), ""
         node = make_node(name, plan.machine, plan.zone, address, nics)
         self._world.nodes[name] = node
+        self._coming.made(name, demands)
         group = (
             f"https://www.googleapis.com/compute/v1/projects/{context.key.project}/zones/"
             f"{plan.zone}/instanceGroups/gk3-{context.key.name[:16]}-{pool[:20]}-grp"
@@ -303,10 +317,12 @@ class Provisioner:
         except (ApiError, httpx.TransportError) as error:
             _log.warning("node %s: %s", name, error)
             self._world.nodes.pop(name, None)
+            self._coming.gone(name)
             context.cloud.delete_instance(context.key.project, plan.zone, name)
 
     def _started(self, name: str) -> None:
         self._starting.pop(name, None)
+        self._coming.came_up(name)
         self._wake.set()
 
     def _assign_addresses(self, plan: NodePlan) -> tuple[str, dict[str, Nic]]:
@@ -363,6 +379,7 @@ class Provisioner:
                     PODS, metadata["name"], metadata["namespace"], grace_period_seconds=0
                 )
         self._world.nodes.pop(name, None)
+        self._coming.gone(name)
         if node is not None:
             self._forget_instance(node)
         self._node_gone(name)
@@ -371,18 +388,3 @@ class Provisioner:
         zone = (node["metadata"].get("labels") or {}).get(ZONE, "")
         context = self._world.context
         context.cloud.delete_instance(context.key.project, zone, node["metadata"]["name"])
-
-
-def _waits_for_node(pod: KubeObject) -> bool:
-    """Whether the scheduler found no node for a Pod."""
-    if pod["spec"].get("nodeName") or is_going(pod) or is_finished(pod):
-        return False
-    if owner_kind(pod) == "DaemonSet":
-        return False
-    conditions = (pod.get("status") or {}).get("conditions") or []
-    return any(
-        item["type"] == "PodScheduled"
-        and item["status"] == "False"
-        and item.get("reason") == "Unschedulable"
-        for item in conditions
-    )

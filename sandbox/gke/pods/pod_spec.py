@@ -77,3 +77,18 @@ def is_going(pod: KubeObject) -> bool:
 def key_of(pod: KubeObject) -> str:
     """Return `namespace/name`."""
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def waits_for_node(pod: KubeObject) -> bool:
+    """Whether the scheduler found no node for a Pod."""
+    if pod["spec"].get("nodeName") or is_going(pod) or is_finished(pod):
+        return False
+    if owner_kind(pod) == "DaemonSet":
+        return False
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return any(
+        item["type"] == "PodScheduled"
+        and item["status"] == "False"
+        and item.get("reason") == "Unschedulable"
+        for item in conditions
+    )
