@@ -322,7 +322,7 @@ def test_the_cluster_dies_with_its_server_and_comes_back(
     loop.run(add_config_map(tmp_path, "kept"))
     process.kill()
     process.wait()
-    _, alive = psutil.wait_procs(children, timeout=5)
+    _, alive = psutil.wait_procs(children, timeout=30)
     assert alive == []
     loop.run(runtime.start(KEY, cluster_resource()))
     assert loop.run(has_config_map(tmp_path, "kept"))
@@ -346,7 +346,7 @@ def test_left_over_processes_of_a_killed_server_are_ended_before_the_start(
     cluster = lost._clusters.pop(KEY)
     loop.run(_forget(cluster))
     loop.run(runtime.start(KEY, cluster_resource()))
-    _, alive = psutil.wait_procs(leftovers, timeout=5)
+    _, alive = psutil.wait_procs(leftovers, timeout=30)
     assert alive == []
     assert sorted(processes_below(tmp_path)) == sorted(PROGRAMS)
 

@@ -42,7 +42,7 @@ def test_a_pause_ends_with_the_time_limit() -> None:
     started = time.monotonic()
     assert poller.wait()
     assert not poller.wait()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 def test_a_pause_ends_when_the_engine_asks_to_stop() -> None:

@@ -53,7 +53,7 @@ def port_of(process: subprocess.Popen[str]) -> int:
 def test_the_first_line_is_the_port_and_the_version_is_the_sdk_s(start: Start) -> None:
     port = port_of(start("--logtostderr", "127.0.0.1:1"))
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-        info = provider_grpc.ResourceProviderStub(channel).GetPluginInfo(Empty(), timeout=10)
+        info = provider_grpc.ResourceProviderStub(channel).GetPluginInfo(Empty(), timeout=60)
     assert info.version == VERSION
 
 
@@ -74,7 +74,7 @@ def test_a_signal_ends_it_in_silence(start: Start, number: signal.Signals) -> No
     process = start("127.0.0.1:1")
     port_of(process)
     process.send_signal(number)
-    out, err = process.communicate(timeout=10)
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "", "")
 
 
@@ -96,7 +96,7 @@ def test_it_ends_when_the_engine_is_killed(tmp_path: Path) -> None:
     engine.kill()
     engine.communicate()
     try:
-        psutil.wait_procs([plugin], timeout=10)
+        psutil.wait_procs([plugin], timeout=60)
         assert not psutil.pid_exists(pid) or plugin.status() == psutil.STATUS_ZOMBIE
     finally:
         if psutil.pid_exists(pid) and plugin.is_running():

@@ -101,7 +101,7 @@ def test_a_killed_server_is_started_again_on_its_port_with_its_state(sandbox: Co
     port = _settings(sandbox).port
     server = _server(sandbox)
     server.kill()
-    psutil.wait_procs([server], timeout=10)
+    psutil.wait_procs([server], timeout=60)
     assert not _status(sandbox)["running"]
     assert "ended without `down`" in sandbox.ok("up")
     assert _settings(sandbox).port == port
@@ -287,6 +287,6 @@ def test_a_server_ends_on_an_interrupt_too(sandbox: CommandLine) -> None:
     sandbox.ok("up")
     server = _server(sandbox)
     server.send_signal(signal.SIGINT)
-    gone, _ = psutil.wait_procs([server], timeout=10)
+    gone, _ = psutil.wait_procs([server], timeout=60)
     assert gone == [server]
     assert "Traceback" not in (sandbox.home / "server.log").read_text()

@@ -73,10 +73,10 @@ def test_the_sdk_still_has_the_private_class_that_the_host_is_made_from() -> Non
 
 
 def test_the_host_says_what_it_is(host: Any) -> None:
-    about = host.About(language_pb2.AboutRequest(), timeout=30)
+    about = host.About(language_pb2.AboutRequest(), timeout=120)
     assert about.executable == sys.executable
     assert about.version == sys.version.split()[0]
-    assert host.GetPluginInfo(empty_pb2.Empty(), timeout=30) == plugin_pb2.PluginInfo()
+    assert host.GetPluginInfo(empty_pb2.Empty(), timeout=120) == plugin_pb2.PluginInfo()
 
 
 def test_the_host_answers_before_the_sdk_is_loaded(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_the_host_answers_before_the_sdk_is_loaded(tmp_path: Path) -> None:
         "assert answers.service(call).unary_unary(None, None)\n"
         "assert not any(name.split('.')[0] == 'pulumi' for name in sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=120)
 
 
 def test_a_host_needs_no_other_plugins(host: Any) -> None:
@@ -181,7 +181,7 @@ def _auth(tmp_path: Path, *words: str, **environ: str) -> subprocess.CompletedPr
         link.parent.mkdir()
         link.symlink_to(AUTH)
     return subprocess.run(
-        [str(link), *words], env=environ, capture_output=True, text=True, check=False, timeout=30
+        [str(link), *words], env=environ, capture_output=True, text=True, check=False, timeout=120
     )
 
 

@@ -96,7 +96,7 @@ class Cli:
             capture_output=True,
             text=True,
             check=False,
-            timeout=30,
+            timeout=120,
         )
 
     def command(self, *words: str) -> list[str]:
