@@ -25,6 +25,7 @@ _CONTROLLERS = (
     "disruption-controller",
     "job-controller",
     "replicaset-controller",
+    "replicationcontroller-controller",
     "statefulset-controller",
     "ttl-after-finished-controller",
     # Services.

@@ -1,8 +1,9 @@
 """The Pods of every rendered case start on simulated A3 nodes; those of the plain ones do not.
 
-Every manifest in tests/cases/manifests is rendered for both machines, and whatever comes out is
-created in one cluster, all Pods side by side: each takes a node of its own. Kinds whose controllers
-a bare cluster has are created as they are; of the others each Pod template becomes a Pod.
+Every manifest in tests/cases/manifests, and one for each kind that no case has (tests/gke/kinds),
+is rendered for both machines, and whatever comes out is created in one cluster, all Pods side by
+side: each takes a node of its own. Kinds whose controllers a bare cluster has are created as they
+are; of the others each Pod template becomes a Pod. No DaemonSet: nodes are not made for its Pods.
 """
 
 from __future__ import annotations
@@ -51,7 +52,16 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(300)]
 
 Manifest = dict[str, Any]
 MACHINES = {"mega": workload_samples.MEGA, "high": workload_samples.HIGH}
-WITH_CONTROLLER = ("Pod", "Job", "Deployment")
+KINDS = {path.stem: path for path in sorted((Path(__file__).parent / "kinds").glob("*.yaml"))}
+WITH_CONTROLLER = {
+    ("v1", "Pod"),
+    ("v1", "ReplicationController"),
+    ("batch/v1", "Job"),
+    ("batch/v1", "CronJob"),
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "ReplicaSet"),
+    ("apps/v1", "StatefulSet"),
+}
 APERTURES = set(aperture_addresses(A3_MEGA_MACHINE))
 # What docs/workloads.md tells containers to do that may start before the node's installer is
 # through. No image of the cases exists, so nothing else runs in them.
@@ -68,7 +78,7 @@ DONE_BY_HAND = "m08_done_by_hand.yaml"
 
 @dataclass(frozen=True)
 class Case:
-    """One case, rendered for one machine."""
+    """One case, or one of the other kinds, rendered for one machine."""
 
     name: str
     machine: str
@@ -76,6 +86,10 @@ class Case:
     @property
     def id(self) -> str:
         return f"{self.name.partition('_')[0]}-{self.machine}"
+
+    @property
+    def text(self) -> str:
+        return KINDS[self.name].read_text() if self.name in KINDS else text_of(self.name)
 
     @property
     def environment(self) -> Environment:
@@ -101,7 +115,7 @@ class Case:
 
     def rendered(self) -> list[Manifest] | None:
         """Return what comes out, or None where the case is refused on this machine."""
-        text, summary = render_text(text_of(self.name), self.environment)
+        text, summary = render_text(self.text, self.environment)
         if any(finding.severity == "error" for finding in summary.findings):
             return None
         return load_all(text)
@@ -109,7 +123,7 @@ class Case:
 
 CASES = [
     case
-    for name in EXPECTED
+    for name in (*EXPECTED, *KINDS)
     for machine in MACHINES
     if (case := Case(name, machine)).rendered() is not None
 ]
@@ -120,8 +134,9 @@ def objects(documents: list[Manifest], name: str, *, is_rendered: bool = True) -
     made = []
     for document in documents:
         found = [t for t in templates(document) if any(map(gpus, all_containers(t["spec"])))]
-        for template in found[:1] if document["kind"] in WITH_CONTROLLER else found:
-            pod = document["kind"] == "Pod" or document["kind"] not in WITH_CONTROLLER
+        kept = (document["apiVersion"], document["kind"]) in WITH_CONTROLLER
+        for template in found[:1] if kept else found:
+            pod = document["kind"] == "Pod" or not kept
             made.append(copy.deepcopy(template if pod else document))
             if pod:
                 made[-1] |= {"apiVersion": "v1", "kind": "Pod"}
@@ -139,13 +154,26 @@ def objects(documents: list[Manifest], name: str, *, is_rendered: bool = True) -
     return made
 
 
+def runs_by_hand(made: list[Manifest]) -> list[tuple[str, ...]]:
+    """Return the kubectl commands that run CronJobs at once, as people do who try one."""
+    return [
+        ("create", "job", name, f"--from=cronjob/{name}")
+        for manifest in made
+        if manifest["kind"] == "CronJob" and (name := manifest["metadata"]["name"])
+    ]
+
+
 def create(cluster: SimulatedCluster, manifests: list[Manifest]) -> str:
     """Create objects with strict validation and return what the API server has against it."""
     # In JSON: PyYAML writes some texts so that kubectl takes them for numbers.
     file = cluster.user_kubeconfig.with_name("objects.json")
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}))
-    answer = cluster.kubectl("create", "--validate=strict", "-f", str(file))
-    return answer.stderr if answer.returncode else ""
+    by_hand = runs_by_hand(manifests)
+    for words in (("create", "--validate=strict", "-f", str(file)), *by_hand):
+        answer = cluster.kubectl(*words)
+        if answer.returncode:
+            return answer.stderr
+    return ""
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +236,7 @@ def is_up(pod: Manifest) -> bool:
 
 def test_cases_of_every_kind_are_tried_on_both_machines() -> None:
     tried = {case.name for case in CASES}
-    assert set(INJECTED) <= tried
+    assert {*INJECTED, *KINDS} <= tried
     assert {case.machine for case in CASES} == set(MACHINES)
     for name in INJECTED:
         assert environment_for(name) in [case.environment for case in CASES if case.name == name]
@@ -240,10 +268,11 @@ def test_no_two_pods_share_a_node(pods: dict[str, list[Manifest]]) -> None:
     assert len(set(nodes)) == len(nodes)
 
 
-@pytest.mark.parametrize("name", [name for name in INJECTED if name != DONE_BY_HAND])
+@pytest.mark.parametrize("name", [name for name in (*INJECTED, *KINDS) if name != DONE_BY_HAND])
 def test_the_pods_of_a_plain_case_do_not(cluster: SimulatedCluster, name: str) -> None:
     plain = f"{name.partition('_')[0]}-plain"
-    words = create(cluster, objects(as_kubernetes_reads(name), plain, is_rendered=False))
+    documents = load_all(KINDS[name].read_text()) if name in KINDS else as_kubernetes_reads(name)
+    words = create(cluster, objects(documents, plain, is_rendered=False))
     if words:
         assert "autogke-gpu-limitation" in words
         return
