@@ -26,7 +26,7 @@ class Life:
     outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
     objects: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     status: dict[str, dict[str, Any]] = field(default_factory=dict)
-    processes: list[int] = field(default_factory=list)
+    processes: list[psutil.Process] = field(default_factory=list)
 
 
 def _objects(sandbox: Sandbox, stack: str, outputs: dict[str, Any]) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ def life(sandbox: Sandbox) -> Life:
         for words in ("compute networks list", "container clusters list"):
             done[words] = sandbox.run("gcloud", *words.split(), "--format=json")
     life.status["up"] = sandbox.status()
-    life.processes = [process["pid"] for process in life.status["up"]["processes"]]
+    life.processes = [psutil.Process(p["pid"]) for p in life.status["up"]["processes"]]
     for stack in ("dev", "staging"):
         done[f"destroy {stack}"] = sandbox.destroy(stack)
     life.status["destroyed"] = sandbox.status()
@@ -149,7 +149,7 @@ def test_destroy_ends_at_zero(life: Life) -> None:
 def test_no_process_of_a_destroyed_cluster_lives_on(life: Life) -> None:
     server = {p["pid"] for p in life.status["destroyed"]["processes"]}
     assert len(life.processes) > 8
-    assert not [pid for pid in life.processes if pid not in server and psutil.pid_exists(pid)]
+    assert {p.pid for p in life.processes if p.is_running()} == server
 
 
 def test_no_tracked_file_has_changed(life: Life) -> None:
