@@ -108,6 +108,11 @@ def test_the_engine_plans_what_diff_says(
     assert json.loads(said.text)["effect"] == effect.value
 
 
+def _without_nodes(live: Sandbox) -> list[dict[str, Any]]:
+    """Return what the stack has made: GKE takes idle nodes away in its own time."""
+    return [found for found in live.status()["resources"] if found["kind"] != "instances"]
+
+
 @pytest.mark.parametrize(
     ("lines", "changes", "part"),
     [
@@ -123,7 +128,7 @@ def test_what_is_live_is_not_replaced_without_leave(
     changes: dict[str, str],
     part: str,
 ) -> None:
-    before = live.status()["resources"]
+    before = _without_nodes(live)
     assert before
     _edit(stack_file, lines, changes)
     for command in (("preview",), ("up", "--yes", "--skip-preview")):
@@ -131,7 +136,7 @@ def test_what_is_live_is_not_replaced_without_leave(
         assert done.code != 0
         assert f"the {part} is live" in done.text
         assert "pulumi config set allowReplace" in done.text
-    assert live.status()["resources"] == before
+    assert _without_nodes(live) == before
 
 
 @pytest.mark.parametrize(
