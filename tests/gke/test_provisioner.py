@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,99 +37,85 @@ def _needs(resources: dict[str, str], **selector: str) -> dict[str, Any]:
     return {"containers": containers, "nodeSelector": selector}
 
 
-@contextlib.asynccontextmanager
-async def _running(here: PodWorld) -> AsyncIterator[Provisioner]:
-    provisioner = Provisioner(
-        here.world, cast(KubernetesApi, here.api), kubelet_port=1, node_gone=lambda _: None
-    )
-    task = asyncio.create_task(provisioner.run())
-    try:
-        async with asyncio.timeout(10):
-            yield provisioner
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+GPU_POD = _needs({"nvidia.com/gpu": "8"}, **{ACCELERATOR: MEGA})
+Story = Callable[[PodWorld, Provisioner], Awaitable[None]]
+
+
+def _instances_after(story: Story, home: Path) -> int:
+    """Tell a provisioner a story, and count the VMs that it has made by the end."""
+
+    async def told() -> int:
+        here = PodWorld(home)
+        provisioner = Provisioner(
+            here.world, cast(KubernetesApi, here.api), kubelet_port=1, node_gone=lambda _: None
+        )
+        task = asyncio.create_task(provisioner.run())
+        try:
+            async with asyncio.timeout(30):
+                await story(here, provisioner)
+                # What it has not been told of by now, it may not be told of for a while.
+                for _ in range(5):
+                    provisioner.something_changed()
+                    await asyncio.sleep(0.05)
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        return len(here.cloud.instances)
+
+    return asyncio.run(told())
 
 
 async def _nodes_made(here: PodWorld, count: int) -> list[str]:
-    while (
-        len(made := [e["metadata"]["name"] for e in here.api.events if e["kind"] == "Node"]) < count
-    ):
+    while True:
+        made = [event["metadata"]["name"] for event in here.api.events if event["kind"] == "Node"]
+        if len(made) >= count:
+            return made
         await asyncio.sleep(0.01)
-    return made
-
-
-async def _look_again(provisioner: Provisioner) -> None:
-    for _ in range(5):
-        provisioner.something_changed()
-        await asyncio.sleep(0.05)
 
 
 def test_a_pod_gets_one_node_however_late_the_watch_tells_of_it(tmp_path: Path) -> None:
-    async def story() -> list[str]:
-        here = PodWorld(tmp_path)
-        async with _running(here) as provisioner:
-            provisioner.pod_changed(
-                ChangeType.ADDED, _pod("waits", _needs({"cpu": "4", "memory": "8Gi"}))
-            )
-            await _nodes_made(here, 1)
-            # The node exists, and nothing has told the provisioner yet.
-            await _look_again(provisioner)
-        return list(here.cloud.instances)
+    async def story(here: PodWorld, provisioner: Provisioner) -> None:
+        pod = _pod("waits", _needs({"cpu": "4", "memory": "8Gi"}))
+        provisioner.pod_changed(ChangeType.ADDED, pod)
+        await _nodes_made(here, 1)
 
-    assert len(asyncio.run(story())) == 1
+    assert _instances_after(story, tmp_path) == 1
 
 
 def test_two_gpu_pods_get_two_nodes_even_if_one_takes_the_others(tmp_path: Path) -> None:
     """The scheduler knows nothing of whom a node was made for."""
-    spec = _needs({"nvidia.com/gpu": "8"}, **{ACCELERATOR: MEGA})
 
-    async def story() -> list[str]:
-        here = PodWorld(tmp_path)
-        async with _running(here) as provisioner:
-            for name in ("first", "second"):
-                provisioner.pod_changed(ChangeType.ADDED, _pod(name, spec))
-            of_first, _ = await _nodes_made(here, 2)
-            provisioner.pod_changed(ChangeType.MODIFIED, _pod("second", spec, of_first))
-            await _look_again(provisioner)
-        return list(here.cloud.instances)
+    async def story(here: PodWorld, provisioner: Provisioner) -> None:
+        for name in ("first", "second"):
+            provisioner.pod_changed(ChangeType.ADDED, _pod(name, GPU_POD))
+        of_first, _ = await _nodes_made(here, 2)
+        provisioner.pod_changed(ChangeType.MODIFIED, _pod("second", GPU_POD, of_first))
 
-    assert len(asyncio.run(story())) == 2
+    assert _instances_after(story, tmp_path) == 2
 
 
 def test_a_pod_made_anew_gets_the_node_of_its_forerunner(tmp_path: Path) -> None:
-    spec = _needs({"nvidia.com/gpu": "8"}, **{ACCELERATOR: MEGA})
+    async def story(here: PodWorld, provisioner: Provisioner) -> None:
+        provisioner.pod_changed(ChangeType.ADDED, _pod("first", GPU_POD))
+        await _nodes_made(here, 1)
+        provisioner.pod_changed(ChangeType.DELETED, _pod("first", GPU_POD))
+        provisioner.pod_changed(ChangeType.ADDED, _pod("again", GPU_POD))
 
-    async def story() -> list[str]:
-        here = PodWorld(tmp_path)
-        async with _running(here) as provisioner:
-            provisioner.pod_changed(ChangeType.ADDED, _pod("first", spec))
-            await _nodes_made(here, 1)
-            provisioner.pod_changed(ChangeType.DELETED, _pod("first", spec))
-            provisioner.pod_changed(ChangeType.ADDED, _pod("again", spec))
-            await _look_again(provisioner)
-        return list(here.cloud.instances)
-
-    assert len(asyncio.run(story())) == 1
+    assert _instances_after(story, tmp_path) == 1
 
 
 def test_a_third_gpu_pod_gets_a_third_node(tmp_path: Path) -> None:
-    spec = _needs({"nvidia.com/gpu": "8"}, **{ACCELERATOR: MEGA})
+    async def story(here: PodWorld, provisioner: Provisioner) -> None:
+        for name in ("first", "second"):
+            provisioner.pod_changed(ChangeType.ADDED, _pod(name, GPU_POD))
+        of_first, of_second = await _nodes_made(here, 2)
+        provisioner.pod_changed(ChangeType.MODIFIED, _pod("second", GPU_POD, of_first))
+        provisioner.pod_changed(ChangeType.MODIFIED, _pod("first", GPU_POD, of_second))
+        provisioner.pod_changed(ChangeType.ADDED, _pod("third", GPU_POD))
+        await _nodes_made(here, 3)
 
-    async def story() -> list[str]:
-        here = PodWorld(tmp_path)
-        async with _running(here) as provisioner:
-            for name in ("first", "second"):
-                provisioner.pod_changed(ChangeType.ADDED, _pod(name, spec))
-            of_first, of_second = await _nodes_made(here, 2)
-            provisioner.pod_changed(ChangeType.MODIFIED, _pod("second", spec, of_first))
-            provisioner.pod_changed(ChangeType.MODIFIED, _pod("first", spec, of_second))
-            provisioner.pod_changed(ChangeType.ADDED, _pod("third", spec))
-            await _nodes_made(here, 3)
-        return list(here.cloud.instances)
-
-    assert len(asyncio.run(story())) == 3
+    assert _instances_after(story, tmp_path) == 3
 
 
 def test_a_node_that_took_its_time_is_not_stale_when_it_comes_up() -> None:
