@@ -24,7 +24,12 @@ _LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 _MOST_LABELS = 64
 _CONTROL_PLANE_PREFIX = 28
 
-rule("clusters.name", "a name is 1 to 40 of a-z, 0-9, -", citation="facts google-cloud.md §1.1")
+rule(
+    "clusters.name",
+    "a name is 1 to 40 of a-z, 0-9, -",
+    citation="facts google-cloud.md §1.1",
+    judges="gcloud",
+)
 rule(
     "clusters.regional",
     "an Autopilot cluster must be regional",
@@ -35,13 +40,19 @@ rule("clusters.network-policy", "no NetworkPolicy with Dataplane V2", citation=_
 rule(
     "clusters.datapath", "LEGACY_DATAPATH is refused for Autopilot", citation="facts §13 [K: words]"
 )
-rule("clusters.channel", "REGULAR unless given; UNSPECIFIED is refused", citation="facts §6.3, §13")
+rule(
+    "clusters.channel",
+    "REGULAR unless given; UNSPECIFIED is refused",
+    citation="facts §6.3, §13",
+    judges="gcloud",
+)
 rule("clusters.autopilot-only", "this stand-in makes Autopilot clusters only", citation="decision")
-rule("clusters.label-form", "labels are lower case, 64 at most", citation="[K]")
+rule("clusters.label-form", "labels are lower case, 64 at most", citation="[K]", judges="gcloud")
 rule(
     "clusters.control-plane-range",
     "the control plane's range is a /28, authorized networks are CIDR",
     citation="facts google-cloud.md §6.1 (master_ipv4_cidr_block); words K",
+    judges="gcloud",
 )
 
 

@@ -36,7 +36,12 @@ rule(
     citation=_SECTION,
     judges="gcloud",
 )
-rule("clusters.subnetwork", "a subnetwork must be of the cluster's network", citation=_SECTION)
+rule(
+    "clusters.subnetwork",
+    "a subnetwork must be of the cluster's network",
+    citation=_SECTION,
+    judges="gcloud",
+)
 rule(
     "clusters.secondary-range",
     "a named secondary range must exist",
@@ -44,18 +49,28 @@ rule(
     judges="gcloud",
 )
 rule(
-    "clusters.ranges", "Pods get a /17 in a secondary range, Services Google's", citation=_READ_BACK
+    "clusters.ranges",
+    "Pods get a /17 in a secondary range, Services Google's",
+    citation=_READ_BACK,
+    judges="gcloud",
 )
-rule("clusters.range-overlap", "given ranges must not overlap the VPC's", citation="[K: wording]")
+rule(
+    "clusters.range-overlap",
+    "given ranges must not overlap the VPC's",
+    citation="[K: wording]",
+    judges="gcloud",
+)
 rule(
     "clusters.firewalls",
     "GKE's firewall rules come and go with the cluster, in its own network alone",
     citation="facts google-cloud.md §11.4",
+    judges="gcloud",
 )
 rule(
     "clusters.hold-subnetwork",
     "a cluster's subnetwork cannot be deleted while the cluster exists",
     citation="facts google-cloud.md §3, §11.1",
+    judges="gcloud",
 )
 
 
@@ -85,6 +100,11 @@ def place(
     network = _network(cloud, project, body)
     subnetwork = _subnetwork(cloud, project, region, network, body)
     policy = body.get("ipAllocationPolicy", {})
+    if policy.get("createSubnetwork"):
+        raise bad_request(
+            "This stand-in makes no subnetwork for a cluster: make it first and name it in the "
+            "field subnetwork."
+        )
     taken: list[ipaddress.IPv4Network] = []
     pods = _range(
         cloud,

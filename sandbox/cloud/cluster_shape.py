@@ -30,9 +30,24 @@ rule(
     citation="facts real-provider.md (what answers must hold)",
     judges="provider",
 )
-rule("clusters.autopilot-read-back", "Autopilot's own values read back", citation=_READ_BACK)
-rule("clusters.links", "network and subnetwork read back relative", citation="facts §0.1")
-rule("clusters.labels", "labelFingerprint is a9dc16a7 without labels", citation=f"{_READ_BACK} [R]")
+rule(
+    "clusters.autopilot-read-back",
+    "Autopilot's own values read back",
+    citation=_READ_BACK,
+    judges="gcloud",
+)
+rule(
+    "clusters.links",
+    "network and subnetwork read back relative",
+    citation="facts §0.1",
+    judges="gcloud",
+)
+rule(
+    "clusters.labels",
+    "labelFingerprint is a9dc16a7 without labels",
+    citation=f"{_READ_BACK} [R]",
+    judges="gcloud",
+)
 
 
 def label_fingerprint(labels: Mapping[str, str]) -> str:
@@ -85,6 +100,7 @@ def new_cluster(
             "monitoringService": "monitoring.googleapis.com/kubernetes",
         }
     )
+    _service_account(sent, cluster)
     _autopilot(project, cluster)
     _network_config(project, location, cluster, placement)
     _control_plane(project, location, cluster)
@@ -110,6 +126,14 @@ def _ip_allocation(cluster: Mapping[str, Any], placement: Placement) -> dict[str
             else {}
         ),
     }
+
+
+def _service_account(sent: Mapping[str, Any], cluster: dict[str, Any]) -> None:
+    """Take over the nodes' service account from where gcloud writes it: its one node pool."""
+    for pool in sent.get("nodePools", [])[:1]:
+        account = pool.get("config", {}).get("serviceAccount")
+        if account:
+            cluster.setdefault("nodeConfig", {}).setdefault("serviceAccount", account)
 
 
 def _autopilot(project: str, cluster: dict[str, Any]) -> None:

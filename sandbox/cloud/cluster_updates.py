@@ -25,7 +25,7 @@ from sandbox.cloud.core import Call, Cloud
 from sandbox.cloud.errors import OperationError, bad_request, failed_precondition
 from sandbox.cloud.links import cluster_path
 from sandbox.cloud.operations import EFFECTS, Effect
-from sandbox.cloud.payload import parse
+from sandbox.cloud.payload import merged, parse
 from sandbox.cloud.registry import endpoint, rule
 from sandbox.cloud.store import OperationRecord, Record
 
@@ -64,15 +64,26 @@ rule(
     "clusters.multi-networking-fixed",
     "multi-networking cannot be switched on or off later",
     citation="facts google-cloud.md §0.3, §6.4 [K: words unknown]",
+    judges="gcloud",
 )
 rule(
     "clusters.net-admin-in-place",
     "allowNetAdmin changes in place both ways",
     citation=_SECTION,
-    judges="provider",
+    judges="gcloud provider",
 )
-rule("clusters.upgrade", "a version may rise in place, not fall", citation=f"{_SECTION} [K: words]")
-rule("clusters.label-fingerprint", "labels need the present fingerprint", citation="[K: words]")
+rule(
+    "clusters.upgrade",
+    "a version may rise in place, not fall",
+    citation=f"{_SECTION} [K: words]",
+    judges="gcloud",
+)
+rule(
+    "clusters.label-fingerprint",
+    "labels need the present fingerprint",
+    citation="[K: words]",
+    judges="gcloud",
+)
 rule("clusters.update-unknown", "an update that is not carried out is refused", citation="decision")
 
 
@@ -81,7 +92,7 @@ rule("clusters.update-unknown", "an update that is not carried out is refused", 
     "PUT",
     _BASE,
     citation="facts real-provider.md (updates)",
-    judges="provider",
+    judges="gcloud provider",
 )
 def update(call: Call) -> dict[str, Any]:
     """Change a cluster; the control plane follows in the operation."""
@@ -221,16 +232,9 @@ def _write(body: dict[str, Any], path: str, value: Any, *, replace: bool) -> Non
     for part in parents:
         body = body.setdefault(part, {})
     if isinstance(value, dict) and not replace:
-        body[last] = _merged(body.get(last, {}), value)
+        body[last] = merged(body.get(last), value)
     else:
         body[last] = value
-
-
-def _merged(old: Any, new: dict[str, Any]) -> dict[str, Any]:
-    result = dict(old) if isinstance(old, dict) else {}
-    for key, value in new.items():
-        result[key] = _merged(result.get(key), value) if isinstance(value, dict) else value
-    return result
 
 
 async def _carry(cloud: Cloud, operation: OperationRecord) -> None:

@@ -22,12 +22,22 @@ DEFAULT_CHANNEL = "REGULAR"
 rule(
     "clusters.version-exact", "an exact version must be offered", citation=_SECTION, judges="gcloud"
 )
-rule("clusters.version-prefix", "1.X or 1.X.Y becomes the newest that fits", citation=_SECTION)
-rule("clusters.version-channel", "an exact version must be one of its channel", citation=_SECTION)
+rule(
+    "clusters.version-prefix",
+    "1.X or 1.X.Y becomes the newest that fits",
+    citation=_SECTION,
+    judges="gcloud",
+)
+rule(
+    "clusters.version-channel",
+    "an exact version must be one of its channel",
+    citation=_SECTION,
+    judges="gcloud",
+)
 rule(
     "clusters.version-order", "versions compare by numbers", citation="facts google-cloud.md §9 [K]"
 )
-rule("clusters.location", "an unknown location answers 400", citation=_SECTION)
+rule("clusters.location", "an unknown location answers 400", citation=_SECTION, judges="gcloud")
 
 
 def sort_key(version: str) -> tuple[int, ...]:

@@ -37,15 +37,25 @@ rule(
     "clusters.exists",
     "a second create of a name answers 409 alreadyExists",
     citation=_SECTION,
-    judges="provider",
+    judges="gcloud provider",
 )
-rule("clusters.no-gpu-quota", "GPU quota is not looked at on create", citation="facts §6.5")
-rule("clusters.busy", "one operation at a time per cluster", citation="facts §6.3 [K: words]")
+rule(
+    "clusters.no-gpu-quota",
+    "GPU quota is not looked at on create",
+    citation="facts §6.5",
+    judges="gcloud",
+)
+rule(
+    "clusters.busy",
+    "one operation at a time per cluster",
+    citation="facts §6.3 [K: words]",
+    judges="gcloud",
+)
 rule(
     "clusters.error",
     "a control plane that does not come up leaves a cluster in ERROR with statusMessage",
     citation="facts real-provider.md (errors as the engine shows them)",
-    judges="provider",
+    judges="gcloud provider",
 )
 rule(
     "clusters.resume",

@@ -108,14 +108,15 @@ def aggregated(call: Call) -> dict[str, Any]:
 
 for _scope in ("global", "regions/{region}", "zones/{zone}"):
     _base = f"projects/{{project}}/{_scope}/operations"
-    _zonal = _scope.startswith("zones")  # nothing here is changed in a zone
+    # Nothing here is changed in a zone: gcloud can look for an operation there, not wait for one.
+    _zonal = _scope.startswith("zones")
     endpoint("compute", "GET", _base, citation=_CITATION, judges="gcloud")(_list)
     endpoint(
         "compute",
         "GET",
         _base + "/{operation}",
         citation=_CITATION,
-        judges="" if _zonal else "provider",
+        judges="gcloud" if _zonal else "gcloud provider",
     )(_get)
     endpoint(
         "compute",

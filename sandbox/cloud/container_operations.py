@@ -23,6 +23,7 @@ rule(
     "container-operations.error",
     "a failed operation carries error and statusMessage; without a failure neither is there",
     citation="facts real-provider.md (a non-empty statusMessage is a failure)",
+    judges="gcloud",
 )
 
 
@@ -87,7 +88,7 @@ def list_(call: Call) -> dict[str, Any]:
     return {"operations": shown} if shown else {}
 
 
-@endpoint("container", "POST", _BASE + "/{operation}:cancel", citation="[K]")
+@endpoint("container", "POST", _BASE + "/{operation}:cancel", citation="[K]", judges="gcloud")
 def cancel(call: Call) -> dict[str, Any]:
     """Refuse: nothing that an Autopilot cluster does can be cancelled."""
     parse("container", "CancelOperationRequest", call.body if call.body is not None else {})

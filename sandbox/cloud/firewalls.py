@@ -15,8 +15,10 @@ from sandbox.cloud.compute import (
     begin,
     begin_deletion,
     body_of,
+    changed,
     list_answer,
     new_record,
+    patch_of,
     register_effects,
 )
 from sandbox.cloud.core import Call, Cloud
@@ -31,17 +33,60 @@ _PROTOCOLS = frozenset({"tcp", "udp", "icmp", "esp", "ah", "sctp", "ipip", "all"
 _WITH_PORTS = frozenset({"tcp", "udp", "sctp", "6", "17", "132"})
 _SOURCES = ("sourceRanges", "sourceTags", "sourceServiceAccounts")
 _MAX_SERVICE_ACCOUNTS = 10
+_UPDATABLE = (
+    "allowed",
+    "denied",
+    "description",
+    "destinationRanges",
+    "disabled",
+    "logConfig",
+    "params",
+    "priority",
+    *_SOURCES,
+    "targetServiceAccounts",
+    "targetTags",
+)
 
-rule("firewalls.allow-or-deny", "exactly one of allowed and denied", citation=_SECTION)
-rule("firewalls.ports", "ports are text, a number or a range, of tcp, udp, sctp", citation=_SECTION)
-rule("firewalls.protocol", "a protocol is a known name or a number", citation=_SECTION)
+rule(
+    "firewalls.allow-or-deny",
+    "exactly one of allowed and denied",
+    citation=_SECTION,
+    judges="gcloud",
+)
+rule(
+    "firewalls.ports",
+    "ports are text, a number or a range, of tcp, udp, sctp",
+    citation=_SECTION,
+    judges="gcloud",
+)
+rule(
+    "firewalls.protocol",
+    "a protocol is a known name or a number",
+    citation=_SECTION,
+    judges="gcloud",
+)
 rule("firewalls.ranges", "ranges are CIDR without host bits", citation=_SECTION, judges="gcloud")
-rule("firewalls.priority", "priority is 0 to 65535, 1000 unless given", citation=_SECTION)
-rule("firewalls.sources", "sources for INGRESS, destinations for EGRESS", citation=_SECTION)
+rule(
+    "firewalls.priority",
+    "priority is 0 to 65535, 1000 unless given",
+    citation=_SECTION,
+    judges="gcloud",
+)
+rule(
+    "firewalls.sources",
+    "sources for INGRESS, destinations for EGRESS",
+    citation=_SECTION,
+    judges="gcloud",
+)
 rule(
     "firewalls.no-move", "a rule cannot move to another network", citation=f"{_SECTION} [K: words]"
 )
-rule("firewalls.network-link", "the network reads back as full link", citation="facts §0.1 [R]")
+rule(
+    "firewalls.network-link",
+    "the network reads back as full link",
+    citation="facts §0.1 [R]",
+    judges="gcloud",
+)
 rule(
     "firewalls.exists",
     "a second insert of a name answers 409 alreadyExists",
@@ -49,7 +94,10 @@ rule(
     judges="gcloud",
 )
 rule(
-    "firewalls.quota", "FIREWALLS is checked in the operation", citation="facts §0.2 (as NETWORKS)"
+    "firewalls.quota",
+    "FIREWALLS is checked in the operation",
+    citation="facts §0.2 (as NETWORKS)",
+    judges="gcloud",
 )
 
 
@@ -213,16 +261,22 @@ def _change(call: Call, *, replace: bool) -> Resource:
         raise invalid_field(
             "resource.direction", body["direction"], "The direction of a rule cannot be changed."
         )
-    changes = {key: value for key, value in body.items() if key not in ("name", "network")}
-    if "allowed" in changes:
-        changes.setdefault("denied", [])
-    elif "denied" in changes:
-        changes.setdefault("allowed", [])
-    kept = {"direction": record.body["direction"]} if replace else record.body
-    merged = _defaults({**kept, **changes})
-    _check(merged)
-    writable = {key: value for key, value in merged.items() if key in changes or replace}
-    return begin(call, "firewalls", "patch", "global", record.name, params={"changes": writable})
+    if replace:
+        after = {"direction": record.body["direction"], **body}
+    else:
+        changes = patch_of(call, record.body, body, _UPDATABLE)
+        for side, other in (("allowed", "denied"), ("denied", "allowed")):
+            if side in changes:
+                changes.setdefault(other, None)
+        after = changed(record.body, changes)
+    after = _defaults(after)
+    _check(after)
+    changes = {
+        field: after.get(field)
+        for field in _UPDATABLE
+        if after.get(field) != record.body.get(field)
+    }
+    return begin(call, "firewalls", "patch", "global", record.name, params={"changes": changes})
 
 
 @endpoint(
@@ -230,7 +284,7 @@ def _change(call: Call, *, replace: bool) -> Resource:
     "PATCH",
     "projects/{project}/global/firewalls/{name}",
     citation="facts real-provider.md (updates)",
-    judges="provider",
+    judges="gcloud provider",
 )
 def patch(call: Call) -> Resource:
     """Change the given fields of a firewall rule."""

@@ -28,7 +28,13 @@ def list_(call: Call) -> Resource:
     return list_answer(call, "instance", items, f"zones/{zone}")
 
 
-@endpoint("compute", "GET", "projects/{project}/zones/{zone}/instances/{name}", citation=_CITATION)
+@endpoint(
+    "compute",
+    "GET",
+    "projects/{project}/zones/{zone}/instances/{name}",
+    citation=_CITATION,
+    judges="gcloud",
+)
 def get(call: Call) -> Resource:
     """Read an instance."""
     zone = zone_of(call)

@@ -13,6 +13,7 @@ from sandbox.cloud.compute import (
     body_of,
     list_answer,
     new_record,
+    patch_of,
     register_effects,
 )
 from sandbox.cloud.core import Call, Cloud
@@ -32,11 +33,22 @@ MTU_BYTES = (1300, 8896)
 _ROUTING = {"routingMode": "REGIONAL", "bgpBestPathSelectionMode": "LEGACY"}
 
 rule(
-    "networks.name", "a name is RFC 1035, 1 to 63 characters", citation="facts google-cloud.md §1.1"
+    "networks.name",
+    "a name is RFC 1035, 1 to 63 characters",
+    citation="facts google-cloud.md §1.1",
+    judges="gcloud",
 )
-rule("networks.mtu-range", "the MTU is 1300 to 8896 bytes", citation=f"{_SECTION} (mtu)")
 rule(
-    "networks.mtu-unset", "an MTU that was not given is not in answers", citation=f"{_SECTION} [R]"
+    "networks.mtu-range",
+    "the MTU is 1300 to 8896 bytes",
+    citation=f"{_SECTION} (mtu)",
+    judges="gcloud",
+)
+rule(
+    "networks.mtu-unset",
+    "an MTU that was not given is not in answers",
+    citation=f"{_SECTION} [R]",
+    judges="gcloud",
 )
 rule(
     "networks.exists",
@@ -60,11 +72,13 @@ rule(
     "networks.no-legacy",
     "an insert without autoCreateSubnetworks asks for a legacy network and is refused",
     citation="[K]",
+    judges="gcloud",
 )
 rule(
     "networks.default",
     "enabling Compute makes the auto mode network `default`; S3NS projects have none",
     citation="facts google-cloud.md §2; autopilot.md §5 (no default network)",
+    judges="gcloud",
 )
 
 
@@ -146,7 +160,7 @@ def list_(call: Call) -> Resource:
     "PATCH",
     "projects/{project}/global/networks/{name}",
     citation="facts real-provider.md (updates)",
-    judges="provider",
+    judges="gcloud provider",
 )
 def patch(call: Call) -> Resource:
     """Change MTU, routing or the firewall policy order; nothing else can change in place."""
@@ -154,9 +168,7 @@ def patch(call: Call) -> Resource:
     body = body_of(call, "Network")
     record = call.cloud.require_ready("networks", call.project, "global", name)
     _check_mtu(body)
-    changes = {key: body[key] for key in _UPDATABLE if key in body}
-    if "routingConfig" in changes:
-        changes["routingConfig"] = {**record.body["routingConfig"], **changes["routingConfig"]}
+    changes = patch_of(call, record.body, body, _UPDATABLE, defaults=_defaults)
     return begin(call, "networks", "patch", "global", name, params={"changes": changes})
 
 

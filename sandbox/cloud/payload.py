@@ -27,6 +27,7 @@ rule(
     "payload.types",
     "a value of another type or enum is refused with its place; output-only fields are dropped",
     citation="Google's API descriptions (`sandbox/cloud/schemas`)",
+    judges="gcloud",
 )
 _LIMITS = {"i": 2**31, "l": 2**63}
 
@@ -140,6 +141,14 @@ def _malformed(text: str, at: str = "") -> ApiError:
             {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]}
         ],
     )
+
+
+def merged(old: Any, new: dict[str, Any]) -> dict[str, Any]:
+    """Return a message with what a change says of it; fields that it does not name stay."""
+    result = dict(old) if isinstance(old, dict) else {}
+    for key, value in new.items():
+        result[key] = merged(result.get(key), value) if isinstance(value, dict) else value
+    return result
 
 
 def not_json(text: str) -> ApiError:

@@ -14,6 +14,7 @@ from sandbox.cloud.compute import (
     body_of,
     list_answer,
     new_record,
+    patch_of,
     region_of,
     register_effects,
     scope_of,
@@ -33,7 +34,12 @@ _POLICIES = (
     "diskConsistencyGroupPolicy",
 )
 
-rule("resource-policies.name", "the API checks the name, RFC 1035", citation="facts §1.1")
+rule(
+    "resource-policies.name",
+    "the API checks the name, RFC 1035",
+    citation="facts §1.1",
+    judges="gcloud",
+)
 rule("resource-policies.one", "exactly one policy block", citation=_SECTION)
 
 
@@ -86,14 +92,14 @@ def aggregated(call: Call) -> Resource:
     return aggregated_answer(call, "resourcePolicy", "resourcePolicies", items)
 
 
-@endpoint("compute", "PATCH", _BASE + "/{name}", citation=_SECTION)
+@endpoint("compute", "PATCH", _BASE + "/{name}", citation=_SECTION, judges="gcloud")
 def patch(call: Call) -> Resource:
     """Change a policy in place; a new name is another URL and answers 404."""
     region = region_of(call)
     name = call.params["name"]
-    call.cloud.require_ready("resourcePolicies", call.project, region, name)
+    record = call.cloud.require_ready("resourcePolicies", call.project, region, name)
     body = body_of(call, "ResourcePolicy")
-    changes = {key: body[key] for key in ("description", *_POLICIES) if key in body}
+    changes = patch_of(call, record.body, body, ("description", *_POLICIES))
     return begin(call, "resourcePolicies", "patch", region, name, params={"changes": changes})
 
 

@@ -37,12 +37,22 @@ rule(
     citation="facts google-cloud.md §6.4",
     judges="gcloud",
 )
-rule("services.dependency", "enabling container enables compute too", citation=_SECTION)
+rule(
+    "services.dependency",
+    "enabling container enables compute too",
+    citation=_SECTION,
+    judges="gcloud",
+)
 rule(
     "services.idempotent", "enabling what is on is done at once", citation=_SECTION, judges="gcloud"
 )
 rule("services.unknown", "an unknown service name is refused", citation="[K]", judges="gcloud")
-rule("services.disable-in-use", "what an enabled API depends on stays on", citation="[K]")
+rule(
+    "services.disable-in-use",
+    "what an enabled API depends on stays on",
+    citation="[K]",
+    judges="gcloud",
+)
 
 
 def _state(cloud: Cloud, project: str, name: str) -> dict[str, Any]:

@@ -15,9 +15,11 @@ from sandbox.cloud.compute import (
     begin,
     begin_deletion,
     body_of,
+    changed,
     check_fingerprint,
     list_answer,
     new_record,
+    patch_of,
     region_of,
     register_effects,
     scope_of,
@@ -54,8 +56,18 @@ rule(
     citation=_SECTION,
     judges="gcloud",
 )
-rule("subnetworks.other-vpc", "the same range in two VPCs is fine", citation=_SECTION)
-rule("subnetworks.auto-range", "in auto mode networks not within 10.128.0.0/9", citation=_SECTION)
+rule(
+    "subnetworks.other-vpc",
+    "the same range in two VPCs is fine",
+    citation=_SECTION,
+    judges="gcloud",
+)
+rule(
+    "subnetworks.auto-range",
+    "in auto mode networks not within 10.128.0.0/9",
+    citation=_SECTION,
+    judges="gcloud",
+)
 rule(
     "subnetworks.no-network",
     "an unknown network answers 404 notFound",
@@ -63,7 +75,10 @@ rule(
     judges="gcloud",
 )
 rule(
-    "subnetworks.not-ready", "a network still being made answers resourceNotReady", citation="§1.7"
+    "subnetworks.not-ready",
+    "a network still being made answers resourceNotReady",
+    citation="§1.7",
+    judges="gcloud",
 )
 rule(
     "subnetworks.region",
@@ -75,6 +90,7 @@ rule(
     "subnetworks.in-use",
     "in use: refused in the call, one user named",
     citation=f"{_SECTION}; §0.2",
+    judges="gcloud",
 )
 rule(
     "subnetworks.expand",
@@ -86,8 +102,14 @@ rule(
     "subnetworks.outputs",
     "gateway is the first host; PRIVATE, IPV4_ONLY",
     citation=f"{_SECTION} [R]",
+    judges="gcloud",
 )
-rule("subnetworks.fingerprint", "a patch needs the present fingerprint", citation=f"{_SECTION} [K]")
+rule(
+    "subnetworks.fingerprint",
+    "a patch needs the present fingerprint",
+    citation=f"{_SECTION} [K]",
+    judges="gcloud",
+)
 
 
 def ranges(record: Record) -> Iterator[ipaddress.IPv4Network]:
@@ -201,21 +223,24 @@ def insert(call: Call) -> Resource:
 
 def _new(project: str, region: str, body: Resource, *, state: str, owner: str = "") -> Record:
     primary = ipaddress.IPv4Network(body["ipCidrRange"])
-    filled = {
+    filled = {**_defaults(body), "gatewayAddress": str(primary[1]), "state": "READY"}
+    record = new_record(
+        "subnetworks", "subnetwork", project, region, filled, state=state, owner=owner
+    )
+    record.body["fingerprint"] = fingerprint(record.body)
+    return record
+
+
+def _defaults(body: Resource) -> Resource:
+    """Fill what the API fills [R]."""
+    return {
         "privateIpGoogleAccess": False,
         "privateIpv6GoogleAccess": "DISABLE_GOOGLE_ACCESS",
         "purpose": "PRIVATE",
         "stackType": "IPV4_ONLY",
         "logConfig": {"enable": False},
         **{key: value for key, value in body.items() if value != ""},
-        "gatewayAddress": str(primary[1]),
-        "state": "READY",
     }
-    record = new_record(
-        "subnetworks", "subnetwork", project, region, filled, state=state, owner=owner
-    )
-    record.body["fingerprint"] = fingerprint(record.body)
-    return record
 
 
 def add_auto_subnetworks(cloud: Cloud, network: Record) -> None:
@@ -263,8 +288,7 @@ def aggregated(call: Call) -> Resource:
 
 
 def _begin_patch(call: Call, record: Record, changes: Resource, verb: str = "patch") -> Resource:
-    changed = {**record.body, **changes}
-    changes["fingerprint"] = fingerprint(changed)
+    changes["fingerprint"] = fingerprint(changed(record.body, changes))
     answer = begin(
         call, "subnetworks", "patch", record.location, record.name, params={"changes": changes}
     )
@@ -288,7 +312,8 @@ def patch(call: Call) -> Resource:
         record.body["ipCidrRange"],
         but=where,
     )
-    return _begin_patch(call, record, {key: body[key] for key in _UPDATABLE if key in body})
+    changes = patch_of(call, record.body, body, _UPDATABLE, defaults=_defaults)
+    return _begin_patch(call, record, changes)
 
 
 @endpoint(

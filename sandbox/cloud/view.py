@@ -25,11 +25,13 @@ rule(
     "instances.hold-subnetworks",
     "a node's NICs keep its subnetworks and networks from being deleted",
     citation="facts google-cloud.md §11.1",
+    judges="gcloud",
 )
 rule(
     "instances.quota",
     "GPUs count against the quota of family and region, on demand or preemptible, and in all",
     citation="facts autopilot.md §6 (quota)",
+    judges="gcloud",
 )
 rule("instances.stock", "a zone has a limited number of each GPU machine", citation="[K: numbers]")
 

@@ -18,3 +18,9 @@ def client(tmp_path: Path) -> Iterator[Client]:
 def served(tmp_path: Path) -> Iterator[Served]:
     with Served(tmp_path / "served.db") as served:
         yield served
+
+
+@pytest.fixture(scope="session")
+def gcloud_config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return gcloud's own folder; it is slow to fill, and holds nothing of a test."""
+    return tmp_path_factory.mktemp("gcloud")

@@ -164,6 +164,8 @@ def test_what_autopilot_cannot_have_is_refused(client: Client) -> None:
     assert "legacyAbac" in refused(client, legacyAbac={"enabled": True})
     assert "enableKubernetesAlpha" in refused(client, enableKubernetesAlpha=True)
     assert "us-east4-a" in refused(client, locations=["us-east4-a"])
+    made = {"createSubnetwork": True, "subnetworkName": "x"}
+    assert "makes no subnetwork" in refused(client, ipAllocationPolicy=made)
 
 
 @proves("clusters.network")
@@ -353,9 +355,11 @@ def test_autopilots_own_values_read_back(client: Client) -> None:
 
 @proves("clusters.must-hold")
 def test_a_cluster_of_another_client_holds_what_the_provider_needs(client: Client) -> None:
-    pools = [{"name": "default-pool", "initialNodeCount": 1}]
+    account = "nodes@sandbox-project.iam.gserviceaccount.com"
+    pools = [{"name": "default-pool", "initialNodeCount": 1, "config": {"serviceAccount": account}}]
     cluster = client.cluster(nodePools=pools, initialNodeCount=1)
     assert not cluster.keys() & {"initialNodeCount", "nodePools"}
+    assert cluster["nodeConfig"]["serviceAccount"] == account
     assert cluster["legacyAbac"] == {"enabled": False}
     assert cluster["controlPlaneEndpointsConfig"]["ipEndpointsConfig"]["enabled"] is True
 

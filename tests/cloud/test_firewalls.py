@@ -169,4 +169,31 @@ def test_a_patch_can_turn_an_allow_rule_into_a_deny_rule(client: Client) -> None
     client.ok("POST", FIREWALLS, body())
     client.ok("PATCH", f"{FIREWALLS}/f", {"denied": [{"IPProtocol": "icmp"}]})
     read = client.compute("GET", "global/firewalls/f")
-    assert (read["allowed"], read["denied"]) == ([], [{"IPProtocol": "icmp"}])
+    assert "allowed" not in read
+    assert read["denied"] == [{"IPProtocol": "icmp"}]
+
+
+@proves("compute.merge-patch")
+def test_null_or_an_empty_list_takes_a_field_away(client: Client) -> None:
+    client.ok("POST", FIREWALLS, body(description="first", targetTags=["t"]))
+    gone: dict[str, object] = {
+        "description": None,
+        "targetTags": [],
+        "priority": None,
+        "logConfig": {"enable": True},
+    }
+    client.ok("PATCH", f"{FIREWALLS}/f", gone)
+    read = client.compute("GET", "global/firewalls/f")
+    assert not {"description", "targetTags"} & read.keys()
+    assert (read["priority"], read["logConfig"]) == (1000, {"enable": True})
+    client.ok("PATCH", f"{FIREWALLS}/f", {"sourceRanges": []})
+    assert client.compute("GET", "global/firewalls/f")["sourceRanges"] == ["0.0.0.0/0"]
+
+
+def test_what_replaces_a_rule_takes_away_what_it_does_not_name(client: Client) -> None:
+    logged = {"enable": True, "metadata": "EXCLUDE_ALL_METADATA"}
+    client.ok("POST", FIREWALLS, body(description="first", logConfig=logged))
+    client.ok("PUT", f"{FIREWALLS}/f", body(logConfig={"enable": True}))
+    read = client.compute("GET", "global/firewalls/f")
+    assert "description" not in read
+    assert read["logConfig"] == {"enable": True}

@@ -1,107 +1,24 @@
 """The page's commands and wrong uses of them, by the gcloud command line itself.
 
-gcloud is a client that nobody here wrote. It talks to a served application by environment alone
-[facts gcloud-requests.md]; the cluster runtime behind it is a stub.
+gcloud is a client that nobody here wrote; the cluster runtime behind the served application is a
+stub. These tests together reach every endpoint that gcloud is named for.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import httpx
 import pytest
 
 from sandbox.cloud.registry import ENDPOINTS
+from tests.cloud.gcloud_tool import MARKS, Gcloud
 from tests.cloud.proofs import proves
-from tests.cloud.stand_in import AUTOPILOT, PROJECT, REGION, Served, compute
+from tests.cloud.stand_in import PROJECT, REGION, Served
 
-GCLOUD = shutil.which("gcloud")
-pytestmark = [
-    # A call of gcloud takes a second of CPU before it sends anything, and there are many.
-    pytest.mark.timeout(600),
-    pytest.mark.gcloud,
-    pytest.mark.skipif(GCLOUD is None, reason="gcloud is not installed"),
-]
+pytestmark = MARKS
 PREFIX = "page"
-
-
-class Gcloud:
-    """Runs gcloud against one served application."""
-
-    def __init__(self, served: Served, folder: Path, config: Path) -> None:
-        self.served = served
-        self.kubeconfig = folder / "kubeconfig"
-        base = served.url
-        self._environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(folder),
-            "KUBECONFIG": str(self.kubeconfig),
-            "CLOUDSDK_CORE_PROJECT": PROJECT,
-            "CLOUDSDK_CONFIG": str(config),
-            "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
-            "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
-            "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "1",
-            "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
-            "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{base}/compute/v1/",
-            "CLOUDSDK_API_ENDPOINT_OVERRIDES_CONTAINER": f"{base}/",
-            "CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{base}/",
-            "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{base}/",
-        }
-
-    def run(self, command: str) -> subprocess.CompletedProcess[str]:
-        assert GCLOUD is not None
-        return subprocess.run(
-            [GCLOUD, *command.split()],
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=180,
-            check=False,
-        )
-
-    def ok(self, command: str) -> str:
-        done = self.run(command)
-        assert done.returncode == 0, f"gcloud {command}\n{done.stderr}"
-        return done.stdout
-
-    def together(self, *commands: str) -> list[str]:
-        """Run commands side by side; each takes most of a second to start."""
-        with ThreadPoolExecutor(max_workers=4) as pool:
-            return list(pool.map(self.ok, commands))
-
-    def failed(self, command: str) -> str:
-        done = self.run(command)
-        assert done.returncode != 0, f"gcloud {command} should have failed\n{done.stdout}"
-        return done.stderr
-
-    def http(self, method: str, path: str, body: object = None) -> object:
-        answer = httpx.request(method, f"{self.served.url}/sandbox/v1/{path}", json=body)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
-
-    def make_network(self, name: str) -> None:
-        """Make a network without gcloud, which takes a second for it."""
-        body = {"name": name, "autoCreateSubnetworks": False}
-        answer = httpx.post(f"{self.served.url}{compute('global/networks')}", json=body)
-        assert answer.status_code == 200, answer.text
-
-    def make_cluster(self, name: str) -> None:
-        """Make a cluster without gcloud."""
-        url = f"{self.served.url}/v1/projects/{PROJECT}/locations/{REGION}/clusters"
-        answer = httpx.post(url, json={"cluster": {**AUTOPILOT, "name": name}})
-        assert answer.status_code == 200, answer.text
-
-    def endpoints(self) -> set[str]:
-        """Return the endpoints that were reached."""
-        answer = self.http("GET", "requests")
-        assert isinstance(answer, dict)
-        return {entry["endpoint"] for entry in answer["requests"] if entry["endpoint"]}
 
 
 @pytest.fixture(scope="module")
@@ -114,21 +31,15 @@ def reached() -> Iterator[dict[str, set[str]]]:
         assert {known.id for known in ENDPOINTS if "gcloud" in known.judges} == everything
 
 
-@pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return gcloud's own folder; it is slow to fill, and holds nothing of a test."""
-    return tmp_path_factory.mktemp("gcloud")
-
-
 @pytest.fixture
 def gcloud(
     served: Served,
     tmp_path: Path,
-    config: Path,
+    gcloud_config: Path,
     request: pytest.FixtureRequest,
     reached: dict[str, set[str]],
 ) -> Iterator[Gcloud]:
-    tool = Gcloud(served, tmp_path, config)
+    tool = Gcloud(served, tmp_path, gcloud_config)
     yield tool
     reached[request.node.name] = tool.endpoints()
 
@@ -229,8 +140,7 @@ def test_wrong_uses_are_refused_in_googles_words(gcloud: Gcloud) -> None:
         f"{create} --location={REGION} --cluster-secondary-range-name=pods": '"pods" not found',
         "services enable nonsense.googleapis.com": "Not found or permission denied",
     }
-    with ThreadPoolExecutor(max_workers=4) as pool:
-        answers = list(pool.map(gcloud.failed, refusals))
+    answers = gcloud.all_failed(*refusals)
     for (command, words), stderr in zip(refusals.items(), answers, strict=True):
         assert words in stderr, f"gcloud {command}\n{stderr}"
 
@@ -347,3 +257,66 @@ def test_what_a_person_changes(gcloud: Gcloud) -> None:
     assert changed["privateIpGoogleAccess"] is True
     assert changed["secondaryIpRanges"][0]["rangeName"] == "pods"
     assert '"startTime": "03:00"' in cluster
+
+
+@proves("compute.merge-patch", "clusters.upgrade")
+def test_a_change_of_one_value_keeps_the_others(gcloud: Gcloud) -> None:
+    gcloud.ok("services enable container.googleapis.com")
+    gcloud.make_network("a")
+    gcloud.make_subnetwork("s", "a", "10.0.0.0/24")
+    gcloud.make_firewall("f", "a", description="first", targetTags=["t"])
+    gcloud.make_cluster("c", initialClusterVersion="1.34")
+    subnet = f"compute networks subnets update s --region={REGION}"
+    schedule = f"compute resource-policies %s snapshot-schedule p --region={REGION}"
+    daily = "--daily-schedule --start-time=04:00 --max-retention-days=3"
+    gcloud.together(f"{schedule % 'create'} {daily}", f"{subnet} --enable-flow-logs")
+    gcloud.together(
+        f"{schedule % 'update'} --max-retention-days=4",
+        f"{subnet} --logging-flow-sampling=0.7",
+        "compute firewall-rules update f --description= --target-tags= --allow=tcp:23",
+        "compute networks update a --bgp-routing-mode=global",
+        f"container clusters upgrade c --location={REGION} --master --cluster-version=1.35",
+    )
+    policy, subnetwork, rule, network, cluster = gcloud.read(
+        f"compute resource-policies describe p --region={REGION}",
+        f"compute networks subnets describe s --region={REGION}",
+        "compute firewall-rules describe f",
+        "compute networks describe a",
+        f"container clusters describe c --location={REGION}",
+    )
+    snapshots = policy["snapshotSchedulePolicy"]
+    assert snapshots["retentionPolicy"] == {"maxRetentionDays": 4}
+    assert snapshots["schedule"]["dailySchedule"]["startTime"] == "04:00"
+    assert subnetwork["logConfig"] == {"enable": True, "flowSampling": 0.7}
+    assert not {"description", "targetTags"} & rule.keys()
+    assert rule["allowed"] == [{"IPProtocol": "tcp", "ports": ["23"]}]
+    assert network["routingConfig"]["routingMode"] == "GLOBAL"
+    assert network["routingConfig"]["bgpBestPathSelectionMode"] == "LEGACY"
+    assert cluster["currentMasterVersion"] == "1.35.8-gke.1036000"
+
+
+def test_operations_and_instances_are_described_one_by_one(gcloud: Gcloud) -> None:
+    gcloud.ok("services enable container.googleapis.com")
+    zone = f"{REGION}-a"
+    gcloud.make_network("a")
+    gcloud.make_subnetwork("s", "a", "10.0.0.0/24")
+    gcloud.make_cluster("c")
+    gcloud.served.view.insert_instance(PROJECT, zone, {"name": "node", "labels": {"of": "c"}})
+    of_compute, of_gke = gcloud.read("compute operations list", "container operations list")
+    names = {operation["targetLink"].rpartition("/")[2]: operation for operation in of_compute}
+    made, grown = names["a"]["name"], names["s"]["name"]
+    instance, in_all, in_region = gcloud.read(
+        f"compute instances describe node --zone={zone}",
+        f"compute operations describe {made} --global",
+        f"compute operations describe {grown} --region={REGION}",
+    )
+    assert (instance["status"], instance["labels"]) == ("RUNNING", {"of": "c"})
+    assert in_all == names["a"]
+    assert in_region == names["s"]
+    in_zone, cancelled = gcloud.all_failed(
+        # Nothing here is changed in a zone: there is no operation to be found.
+        f"compute operations describe {grown} --zone={zone}",
+        f"container operations cancel {of_gke[0]['name']} --location={REGION}",
+    )
+    assert f"zones/{zone}/operations/{grown}' was not found" in in_zone
+    assert "cannot be cancelled" in cancelled

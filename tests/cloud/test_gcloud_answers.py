@@ -1,146 +1,112 @@
-"""What gcloud shows of things that exist, and the codes and reasons with which it is refused.
+"""What gcloud shows of things that exist, and what it can do because a rule is as it is.
 
-The words of most refusals are in `test_gcloud.py`; here it is what the HTTP answer holds, as gcloud
-itself received it (`--log-http`) [facts google-cloud.md §2, §3, §4, §6.4].
+With what it is refused is in `test_gcloud_refusals.py` [facts google-cloud.md §2 to §7, §11].
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
+import httpx
 import pytest
 
-from tests.cloud.stand_in import PROJECT, REGION, Served
-from tests.cloud.test_gcloud import GCLOUD, Gcloud
+from sandbox.cloud import catalog
+from tests.cloud.gcloud_tool import MARKS, Gcloud, bodies
+from tests.cloud.proofs import proves
+from tests.cloud.stand_in import PROJECT, REGION, Served, clusters, compute
 
-pytestmark = [
-    pytest.mark.timeout(600),
-    pytest.mark.gcloud,
-    pytest.mark.skipif(GCLOUD is None, reason="gcloud is not installed"),
-]
+pytestmark = MARKS
+BASE = "https://www.googleapis.com/compute/v1/"
 NETWORK = f"projects/{PROJECT}/global/networks/net"
 SUBNET = f"projects/{PROJECT}/regions/{REGION}/subnetworks/sub"
 RULE = f"projects/{PROJECT}/global/firewalls/rule"
-CLUSTER = f"projects/{PROJECT}/locations/{REGION}/clusters/c"
-_ANSWER = re.compile(r"^status: (\d+)$.*?^-- body start --\n(.*?)\n-- body end --$", re.M | re.S)
-
-CREATE_CLUSTER = f"container clusters create-auto c --location={REGION}"
-CREATE_SUBNET = "compute networks subnets create other --network=net"
-REFUSALS = {
-    "compute networks create net --subnet-mode=custom": (
-        409,
-        "alreadyExists",
-        f"The resource '{NETWORK}' already exists",
-    ),
-    f"compute networks subnets create sub --network=net --region={REGION} --range=10.1.0.0/24": (
-        409,
-        "alreadyExists",
-        f"The resource '{SUBNET}' already exists",
-    ),
-    "compute firewall-rules create rule --network=net --allow=icmp": (
-        409,
-        "alreadyExists",
-        f"The resource '{RULE}' already exists",
-    ),
-    CREATE_CLUSTER: (409, "alreadyExists", f"Already exists: {CLUSTER}."),
-    f"{CREATE_SUBNET} --region=mars --range=10.1.0.0/24": (
-        400,
-        "invalid",
-        "Invalid value for field 'region': 'mars'. Unknown region.",
-    ),
-    "container clusters create-auto d --location=mars": (
-        400,
-        "badRequest",
-        'Location "mars" does not exist.',
-    ),
-    f"{CREATE_SUBNET} --region={REGION} --range=10.0.0.0/16": (
-        400,
-        "invalid",
-        "Invalid value for field 'resource.ipCidrRange': '10.0.0.0/16'. Invalid IPCidrRange: "
-        f"10.0.0.0/16 conflicts with existing subnetwork 'sub' in region '{REGION}'.",
-    ),
-    "compute networks describe nope": (
-        404,
-        "notFound",
-        f"The resource 'projects/{PROJECT}/global/networks/nope' was not found",
-    ),
-    f"container clusters delete nope --location={REGION}": (
-        404,
-        "notFound",
-        f"Not found: {CLUSTER.removesuffix('/c')}/nope.",
-    ),
-}
+ACCOUNT = f"nodes@{PROJECT}.iam.gserviceaccount.com"
+AT = f"--location={REGION}"
+NO_GPUS = dict.fromkeys(("GPUS_ALL_REGIONS", *catalog.REGION_QUOTAS), 0)
 
 
 @pytest.fixture(scope="module")
-def gcloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gcloud]:
-    folder = tmp_path_factory.mktemp("gcloud")
+def gcloud(tmp_path_factory: pytest.TempPathFactory, gcloud_config: Path) -> Iterator[Gcloud]:
+    """Serve a project without any GPU quota, with one of each thing made by gcloud."""
+    folder = tmp_path_factory.mktemp("answers")
     with Served(folder / "served.db") as served:
-        tool = Gcloud(served, Path(folder), folder / "config")
+        tool = Gcloud(served, folder, gcloud_config)
         services = {"enabledServices": ["container.googleapis.com"]}
-        tool.http("PUT", f"projects/{PROJECT}", services)
+        tool.http("PUT", f"projects/{PROJECT}", {**services, "quotas": NO_GPUS})
+        tool.make_network("plain")
         tool.ok("compute networks create net --subnet-mode=custom --mtu=8244")
         tool.together(
             f"compute networks subnets create sub --network=net --region={REGION} "
             "--range=10.0.0.0/24",
             "compute firewall-rules create rule --network=net --allow=tcp:0-65535,icmp "
             "--source-ranges=10.0.0.0/16",
-            CREATE_CLUSTER,
+            f"container clusters create-auto c {AT} --cluster-version=1.34 "
+            f"--service-account={ACCOUNT}",
         )
         yield tool
 
 
-def _refusals(text: str) -> list[dict[str, Any]]:
-    """Return the bodies of the answers that were no success."""
-    return [json.loads(body) for status, body in _ANSWER.findall(text) if int(status) >= 400]
-
-
-@pytest.fixture(scope="module")
-def refused(gcloud: Gcloud) -> dict[str, str]:
-    with ThreadPoolExecutor(max_workers=4) as pool:
-        texts = pool.map(gcloud.failed, (f"{command} --log-http" for command in REFUSALS))
-        return dict(zip(REFUSALS, texts, strict=True))
-
-
-@pytest.mark.parametrize("command", REFUSALS)
-def test_a_wrong_use_is_answered_with_googles_code_and_reason(
-    refused: dict[str, str], command: str
-) -> None:
-    error = _refusals(refused[command])[0]["error"]
-    found = (error["code"], error["errors"][0]["reason"], error["message"])
-    assert found == REFUSALS[command]
-    # What a person reads is what the API said.
-    assert error["message"].rstrip(".") in refused[command].rpartition("ERROR: ")[2]
-
-
+@proves(
+    "networks.mtu-unset",
+    "subnetworks.outputs",
+    "firewalls.network-link",
+    "firewalls.priority",
+)
 def test_what_was_made_is_described_as_it_was_asked_for(gcloud: Gcloud) -> None:
-    texts = gcloud.together(
-        "compute networks describe net --format=json",
-        f"compute networks subnets describe sub --region={REGION} --format=json",
-        "compute firewall-rules describe rule --format=json",
-        f"container clusters describe c --location={REGION} --format=json",
+    network, plain, subnet, rule = gcloud.read(
+        "compute networks describe net",
+        "compute networks describe plain",
+        f"compute networks subnets describe sub --region={REGION}",
+        "compute firewall-rules describe rule",
     )
-    network, subnet, rule, cluster = map(json.loads, texts)
-    base = "https://www.googleapis.com/compute/v1/"
-    assert (network["selfLink"], network["mtu"]) == (base + NETWORK, 8244)
-    assert network["subnetworks"] == [base + SUBNET]
-    assert (subnet["network"], subnet["ipCidrRange"]) == (base + NETWORK, "10.0.0.0/24")
+    assert (network["selfLink"], network["mtu"]) == (BASE + NETWORK, 8244)
+    assert network["subnetworks"] == [BASE + SUBNET]
+    assert "mtu" not in plain
+    assert (subnet["network"], subnet["ipCidrRange"]) == (BASE + NETWORK, "10.0.0.0/24")
     assert subnet["gatewayAddress"] == "10.0.0.1"
-    assert rule["network"] == base + NETWORK
-    assert rule["sourceRanges"] == ["10.0.0.0/16"]
+    assert (subnet["purpose"], subnet["stackType"]) == ("PRIVATE", "IPV4_ONLY")
+    assert rule["network"] == BASE + NETWORK
+    assert (rule["sourceRanges"], rule["priority"]) == (["10.0.0.0/16"], 1000)
+
+
+@proves(
+    "clusters.autopilot-read-back",
+    "clusters.labels",
+    "clusters.links",
+    "clusters.no-gpu-quota",
+    "clusters.ranges",
+    "clusters.version-prefix",
+)
+def test_a_cluster_is_described_with_what_autopilot_makes_of_it(gcloud: Gcloud) -> None:
+    cluster, subnet = gcloud.read(
+        f"container clusters describe c {AT}",
+        f"compute networks subnets describe default --region={REGION}",
+    )
     assert (cluster["name"], cluster["status"]) == ("c", "RUNNING")
+    assert cluster["currentMasterVersion"] == "1.34.9-gke.1322001"
     assert cluster["autopilot"]["enabled"] is True
+    assert cluster["shieldedNodes"] == {"enabled": True}
+    assert cluster["verticalPodAutoscaling"] == {"enabled": True}
+    assert cluster["workloadIdentityConfig"] == {"workloadPool": f"{PROJECT}.svc.id.goog"}
+    assert cluster["labelFingerprint"] == "a9dc16a7"
+    assert cluster["nodeConfig"]["serviceAccount"] == ACCOUNT
+    config = cluster["networkConfig"]
+    assert config["network"] == f"projects/{PROJECT}/global/networks/default"
+    assert config["subnetwork"] == f"projects/{PROJECT}/regions/{REGION}/subnetworks/default"
+    assert config["datapathProvider"] == "ADVANCED_DATAPATH"
+    assert config["enableIntraNodeVisibility"] is True
+    ranges = cluster["ipAllocationPolicy"]
+    assert ranges["servicesIpv4Cidr"] == "34.118.224.0/20"
+    assert ranges["clusterIpv4Cidr"].endswith("/17")
+    pods = {entry["rangeName"]: entry["ipCidrRange"] for entry in subnet["secondaryIpRanges"]}
+    assert pods[ranges["clusterSecondaryRangeName"]] == ranges["clusterIpv4Cidr"]
 
 
+@proves("networks.in-use")
 def test_nothing_is_deleted_that_is_in_use(gcloud: Gcloud) -> None:
     stderr = gcloud.failed("compute networks delete net --log-http")
-    operations = [json.loads(body) for _, body in _ANSWER.findall(stderr)]
-    (failed,) = [answer for answer in operations if answer.get("error")][-1:]
+    (failed,) = [answer for answer in bodies(stderr) if answer.get("error")][-1:]
     assert failed["httpErrorStatusCode"] == 400
     (error,) = failed["error"]["errors"]
     assert error["code"] == "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE"
@@ -149,3 +115,108 @@ def test_nothing_is_deleted_that_is_in_use(gcloud: Gcloud) -> None:
         f"The network resource '{NETWORK}' is already being used by '{user}'" for user in users
     ]
     assert "net" in gcloud.ok("compute networks list --format=value(name)").split()
+
+
+@proves("subnetworks.in-use", "clusters.hold-subnetwork", "clusters.firewalls")
+def test_a_cluster_has_rules_and_its_subnetwork_until_it_is_gone(gcloud: Gcloud) -> None:
+    gcloud.make_network("own")
+    gcloud.make_subnetwork("held", "own", "10.1.0.0/24")
+    gcloud.make_cluster("brief", network="own", subnetwork="held")
+    delete = f"compute networks subnets delete held --region={REGION}"
+    rules = "compute firewall-rules list --filter=name~^gke-brief-"
+    assert "is already being used by" in gcloud.failed(delete)
+    (made,) = gcloud.read(rules)
+    suffixes = {rule["name"].rpartition("-")[2] for rule in made}
+    assert suffixes == {"all", "vms", "inkubelet", "exkubelet"}
+    assert {rule["network"].rpartition("/")[2] for rule in made} == {"own"}
+    gcloud.ok(f"container clusters delete brief {AT}")
+    gcloud.ok(delete)
+    assert gcloud.read(rules) == [[]]
+
+
+@proves("subnetworks.other-vpc")
+def test_two_vpcs_may_have_the_same_range(gcloud: Gcloud) -> None:
+    gcloud.ok(
+        f"compute networks subnets create same --network=plain --region={REGION} "
+        "--range=10.0.0.0/24"
+    )
+
+
+@proves("clusters.net-admin-in-place")
+def test_net_admin_goes_and_comes_in_place(gcloud: Gcloud) -> None:
+    gcloud.make_cluster("admin")
+    for change, allowed in (("--remove-workload-policies", False), ("--workload-policies", True)):
+        gcloud.ok(f"container clusters update admin {AT} {change}=allow-net-admin")
+        (cluster,) = gcloud.read(f"container clusters describe admin {AT}")
+        assert cluster["autopilot"]["workloadPolicyConfig"]["allowNetAdmin"] is allowed
+
+
+@proves("clusters.label-fingerprint", "subnetworks.fingerprint")
+def test_a_change_of_what_somebody_else_changed_since_is_refused(gcloud: Gcloud) -> None:
+    gcloud.make_cluster("shared")
+    gcloud.make_subnetwork("shared", "plain", "10.2.0.0/24")
+    subnetwork = f"{gcloud.served.url}{compute(f'regions/{REGION}/subnetworks/shared')}"
+
+    def others_labels() -> None:
+        labels = {"labelFingerprint": "a9dc16a7", "resourceLabels": {"team": "other"}}
+        gcloud.post(f"{clusters('shared')}:setResourceLabels", labels)
+        gcloud.served.settle()
+
+    def others_ranges() -> None:
+        present = httpx.get(subnetwork).json()["fingerprint"]
+        change = {"fingerprint": present, "role": "ACTIVE"}
+        assert httpx.patch(subnetwork, json=change).status_code == 200
+
+    gcloud.served.overtake("POST", "/shared:setResourceLabels", others_labels)
+    gcloud.served.overtake("PATCH", "/subnetworks/shared", others_ranges)
+    commands = (
+        f"container clusters update shared {AT} --update-labels=team=mine",
+        f"compute networks subnets update shared --region={REGION} "
+        "--add-secondary-ranges=pods=10.3.0.0/24",
+    )
+    labels, ranges = gcloud.all_failed(*commands)
+    assert "fingerprint mismatch" in labels
+    assert "Supplied fingerprint does not match" in ranges
+    # Once gcloud reads anew, the same commands are fine.
+    gcloud.together(*commands)
+
+
+@proves("instances.quota")
+def test_gpus_count_by_family_model_and_in_all(gcloud: Gcloud) -> None:
+    zone = f"{REGION}-b"
+    for name, model in (("node", "STANDARD"), ("spot", "SPOT")):
+        machine = f"zones/{zone}/machineTypes/a3-megagpu-8g"
+        body = {
+            "name": name,
+            "machineType": machine,
+            "scheduling": {"provisioningModel": model},
+        }
+        gcloud.served.view.insert_instance(PROJECT, zone, body)
+    region, project = gcloud.read(
+        f"compute regions describe {REGION}", "compute project-info describe"
+    )
+    used = {quota["metric"]: quota["usage"] for quota in region["quotas"]}
+    assert used == {
+        "NVIDIA_H100_GPUS": 0,
+        "NVIDIA_H100_MEGA_GPUS": 8,
+        "PREEMPTIBLE_NVIDIA_H100_GPUS": 0,
+        "PREEMPTIBLE_NVIDIA_H100_MEGA_GPUS": 8,
+    }
+    in_all = {quota["metric"]: quota["usage"] for quota in project["quotas"]}
+    assert in_all["GPUS_ALL_REGIONS"] == 16
+
+
+@proves("networks.default", "services.dependency")
+def test_gke_brings_compute_and_compute_the_default_network(gcloud: Gcloud) -> None:
+    for project in ("fresh-project", "s3ns:fresh-project"):
+        gcloud.ok(f"services enable container.googleapis.com --project={project}")
+    services, networks, at_s3ns = gcloud.read(
+        "services list --enabled --project=fresh-project",
+        "compute networks list --project=fresh-project",
+        "compute networks list --project=s3ns:fresh-project",
+    )
+    assert "compute.googleapis.com" in {service["config"]["name"] for service in services}
+    assert [(each["name"], each["x_gcloud_subnet_mode"]) for each in networks] == [
+        ("default", "AUTO")
+    ]
+    assert at_s3ns == []

@@ -163,6 +163,19 @@ def test_a_bad_resource_policy_is_refused(client: Client) -> None:
     assert "resource.groupPlacementPolicy.collocation" in client.refused("POST", POLICIES, odd)[2]
 
 
+@proves("compute.merge-patch")
+def test_a_patch_of_a_schedules_retention_keeps_its_schedule(client: Client) -> None:
+    daily = {"dailySchedule": {"daysInCycle": 1, "startTime": "04:00"}}
+    policy = {"schedule": daily, "retentionPolicy": {"maxRetentionDays": 3}}
+    wanted = {"name": "p", "description": "nightly", "snapshotSchedulePolicy": policy}
+    client.ok("POST", POLICIES, wanted)
+    longer = {"retentionPolicy": {"maxRetentionDays": 4}}
+    client.ok("PATCH", f"{POLICIES}/p", {"description": None, "snapshotSchedulePolicy": longer})
+    read = client.ok("GET", f"{POLICIES}/p")
+    assert read["snapshotSchedulePolicy"] == {"schedule": daily, **longer}
+    assert "description" not in read
+
+
 def test_a_resource_policy_lives_and_goes(client: Client) -> None:
     client.ok("POST", POLICIES, COMPACT)
     assert client.refused("POST", POLICIES, COMPACT)[:2] == (409, "alreadyExists")

@@ -11,7 +11,12 @@ from sandbox.cloud.app import KINDS
 from sandbox.cloud.registry import ENDPOINTS, RULES, Endpoint, Rule, as_table
 from tests.cloud.stand_in import Client
 
-JUDGES = {"tests.cloud.test_gcloud": "gcloud", "tests.cloud.test_provider_traffic": "provider"}
+JUDGES = {
+    "tests.cloud.test_gcloud": "gcloud",
+    "tests.cloud.test_gcloud_answers": "gcloud",
+    "tests.cloud.test_gcloud_refusals": "gcloud",
+    "tests.cloud.test_provider_traffic": "provider",
+}
 
 
 def proven() -> dict[str, set[str]]:

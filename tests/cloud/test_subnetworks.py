@@ -174,6 +174,18 @@ def test_a_patch_needs_the_present_fingerprint(client: Client) -> None:
     assert client.refused("PATCH", compute(ONE), stale)[:2] == (412, "conditionNotMet")
 
 
+@proves("compute.merge-patch")
+def test_a_patch_of_one_value_of_logging_keeps_the_others(client: Client) -> None:
+    client.subnetwork("s", "n", "10.0.0.0/24")
+    for change in ({"enable": True}, {"flowSampling": 0.7}):
+        fingerprint = client.compute("GET", ONE)["fingerprint"]
+        client.compute("PATCH", ONE, {"fingerprint": fingerprint, "logConfig": change})
+    read = client.compute("GET", ONE)
+    assert read["logConfig"] == {"enable": True, "flowSampling": 0.7}
+    client.compute("PATCH", ONE, {"fingerprint": read["fingerprint"], "logConfig": None})
+    assert client.compute("GET", ONE)["logConfig"] == {"enable": False}
+
+
 def test_a_fingerprint_may_come_in_either_alphabet_of_base64(client: Client) -> None:
     client.subnetwork("s", "n", "10.0.0.0/24")
     for number in range(256):
