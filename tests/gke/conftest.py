@@ -56,7 +56,7 @@ class EventLoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, T], seconds: float = 60.0) -> T:
+    def run(self, work: Coroutine[Any, Any, T], seconds: float = 100.0) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
 
     def close(self) -> None:
