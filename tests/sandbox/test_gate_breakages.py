@@ -36,7 +36,9 @@ def environment(sandbox: Sandbox) -> Iterator[Environment]:
 
 @pytest.fixture
 def clean(environment: Environment) -> Iterator[Environment]:
-    """The environment, and after the test the proof that nothing of a run is left in it."""
+    """The environment without a GPU node, and after the test the proof that nothing is left."""
+    # An idle node of the run before could still take a Pod, whatever is broken by then.
+    environment.wait_for_no_gpu_node()
     yield environment
     assert environment.leftovers() == []
     environment.wait_for_no_gpu_node()
