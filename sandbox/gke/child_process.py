@@ -13,6 +13,7 @@ import ctypes
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,7 @@ class ChildProcess:
     def __init__(self, program: Program, process: asyncio.subprocess.Process) -> None:
         self.program = program
         self._process = process
-        self.create_time = psutil.Process(process.pid).create_time()
+        self.create_time = _create_time(process.pid)
 
     @classmethod
     async def start(cls, program: Program) -> Self:
@@ -153,6 +154,14 @@ async def end_leftovers(records: Iterable[ProcessRecord], grace_seconds: float) 
             process.kill()
     await asyncio.to_thread(psutil.wait_procs, alive, timeout=grace_seconds)
     return names
+
+
+def _create_time(pid: int) -> float:
+    """Return when a process was started: now, for one that has ended and been reaped already."""
+    try:
+        return psutil.Process(pid).create_time()
+    except psutil.NoSuchProcess:
+        return time.time()
 
 
 def _same_process(record: ProcessRecord) -> psutil.Process | None:

@@ -105,6 +105,25 @@ def test_stop_ends_the_whole_process_group(tmp_path: Path) -> None:
         return
 
 
+def test_a_program_that_ends_at_once_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event loop may have reaped it before anybody asks when it was started."""
+
+    def reaped_already(pid: int) -> psutil.Process:
+        raise psutil.NoSuchProcess(pid)
+
+    async def run() -> tuple[int, ProcessRecord]:
+        with monkeypatch.context() as patch:
+            patch.setattr("sandbox.gke.child_process.psutil.Process", reaped_already)
+            process = await ChildProcess.start(program(tmp_path, "raise SystemExit(3)"))
+        return await process.wait(), process.record
+
+    code, record = asyncio.run(run())
+    assert code == 3
+    assert asyncio.run(end_leftovers([record], 1.0)) == []
+
+
 def test_the_last_words_are_the_error_lines_of_the_log(tmp_path: Path) -> None:
     async def run() -> str:
         process = await ChildProcess.start(
