@@ -66,6 +66,13 @@ def _instances_after(story: Story, home: Path) -> int:
     return asyncio.run(told())
 
 
+async def _gpu_pods_come(here: PodWorld, provisioner: Provisioner, *names: str) -> list[str]:
+    """Let GPU Pods wait until there is a node for each; return the nodes."""
+    for name in names:
+        provisioner.pod_changed(ChangeType.ADDED, _pod(name, GPU_POD))
+    return await _nodes_made(here, len(names))
+
+
 async def _nodes_made(here: PodWorld, count: int) -> list[str]:
     while True:
         made = [event["metadata"]["name"] for event in here.api.events if event["kind"] == "Node"]
@@ -87,9 +94,7 @@ def test_two_gpu_pods_get_two_nodes_even_if_one_takes_the_others(tmp_path: Path)
     """The scheduler knows nothing of whom a node was made for."""
 
     async def story(here: PodWorld, provisioner: Provisioner) -> None:
-        for name in ("first", "second"):
-            provisioner.pod_changed(ChangeType.ADDED, _pod(name, GPU_POD))
-        of_first, _ = await _nodes_made(here, 2)
+        of_first, _ = await _gpu_pods_come(here, provisioner, "first", "second")
         provisioner.pod_changed(ChangeType.MODIFIED, _pod("second", GPU_POD, of_first))
 
     assert _instances_after(story, tmp_path) == 2
@@ -97,8 +102,7 @@ def test_two_gpu_pods_get_two_nodes_even_if_one_takes_the_others(tmp_path: Path)
 
 def test_a_pod_made_anew_gets_the_node_of_its_forerunner(tmp_path: Path) -> None:
     async def story(here: PodWorld, provisioner: Provisioner) -> None:
-        provisioner.pod_changed(ChangeType.ADDED, _pod("first", GPU_POD))
-        await _nodes_made(here, 1)
+        await _gpu_pods_come(here, provisioner, "first")
         provisioner.pod_changed(ChangeType.DELETED, _pod("first", GPU_POD))
         provisioner.pod_changed(ChangeType.ADDED, _pod("again", GPU_POD))
 
@@ -107,9 +111,7 @@ def test_a_pod_made_anew_gets_the_node_of_its_forerunner(tmp_path: Path) -> None
 
 def test_a_third_gpu_pod_gets_a_third_node(tmp_path: Path) -> None:
     async def story(here: PodWorld, provisioner: Provisioner) -> None:
-        for name in ("first", "second"):
-            provisioner.pod_changed(ChangeType.ADDED, _pod(name, GPU_POD))
-        of_first, of_second = await _nodes_made(here, 2)
+        of_first, of_second = await _gpu_pods_come(here, provisioner, "first", "second")
         provisioner.pod_changed(ChangeType.MODIFIED, _pod("second", GPU_POD, of_first))
         provisioner.pod_changed(ChangeType.MODIFIED, _pod("first", GPU_POD, of_second))
         provisioner.pod_changed(ChangeType.ADDED, _pod("third", GPU_POD))
